@@ -1,0 +1,95 @@
+//! The record of one attempt: the row both worlds write, and all that the analyzer sees.
+
+use crate::time::Nanos;
+
+/// How an attempt ended. Every attempt ends exactly once, as one of these six.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Outcome {
+    /// All tokens arrived.
+    Ok,
+    /// The server answered with an error, or the stream broke.
+    Error,
+    /// The client's own time limit passed.
+    Timeout,
+    /// Refused on purpose: a queue limit, a rate limit, admission control.
+    Rejected,
+    /// Given up by the client on purpose.
+    Cancelled,
+    /// The replica died with the attempt in it.
+    Lost,
+}
+
+impl Outcome {
+    /// All six, in the order of the columns.
+    pub const ALL: [Outcome; 6] =
+        [Outcome::Ok, Outcome::Error, Outcome::Timeout, Outcome::Rejected, Outcome::Cancelled, Outcome::Lost];
+
+    /// The word in requests.csv.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Outcome::Ok => "ok",
+            Outcome::Error => "error",
+            Outcome::Timeout => "timeout",
+            Outcome::Rejected => "rejected",
+            Outcome::Cancelled => "cancelled",
+            Outcome::Lost => "lost",
+        }
+    }
+}
+
+/// One attempt, from its scheduled arrival to its end.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// The request's position in its schedule (warm-up and measured count apart).
+    pub id: u64,
+    /// Index into the manifest's classes.
+    pub class: u16,
+    /// True before the measured window.
+    pub warmup: bool,
+    /// When the schedule wanted it sent.
+    pub scheduled: Nanos,
+    /// When it was sent.
+    pub sent: Nanos,
+    /// When the first non-empty token arrived at the client.
+    pub first_token: Option<Nanos>,
+    /// When it ended: the last token for `ok`, else the moment of failure.
+    pub ended: Nanos,
+    /// Prompt tokens.
+    pub input_tokens: u32,
+    /// Of those, found in the prefix cache at its first admission.
+    pub cached_tokens: u32,
+    /// Tokens the client received.
+    pub output_tokens: u32,
+    /// Tokens it asked for.
+    pub requested_tokens: u32,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The replica that served it, if one was chosen.
+    pub replica: Option<u32>,
+    /// How often it lost its blocks and was computed again.
+    pub preemptions: u32,
+    /// What failed, in a few fixed words; empty for `ok`.
+    pub reason: &'static str,
+}
+
+impl Record {
+    /// Time to first token from sending, if there was one.
+    #[must_use]
+    pub fn ttft(&self) -> Option<Nanos> {
+        self.first_token.map(|t| t.since(self.sent))
+    }
+
+    /// From sending to the end.
+    #[must_use]
+    pub fn e2e(&self) -> Nanos {
+        self.ended.since(self.sent)
+    }
+
+    /// Time per output token after the first, in milliseconds: (E2E - TTFT)/(O - 1). None for fewer than two.
+    #[must_use]
+    pub fn tpot_ms(&self) -> Option<f64> {
+        let ttft = self.ttft()?;
+        (self.output_tokens > 1).then(|| self.e2e().since(ttft).millis() / f64::from(self.output_tokens - 1))
+    }
+}

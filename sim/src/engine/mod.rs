@@ -1,0 +1,138 @@
+//! The batch scheduler of one replica as a pure state machine, apart from time: `add`, `abort`, `schedule`,
+//! `update`. The simulator's replica drives it in virtual time; `oracle` drives it call by call against recorded
+//! decisions of the real engine.
+
+use scaleproof_pack::prompt::{Segment, TokenStream};
+
+/// A request as the engine sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EngineRequest {
+    /// Unique in this engine for all time. Results name it.
+    pub id: u64,
+    /// The prompt: segments in order, their lengths summing to the prompt's length, at least one token.
+    pub prompt: Vec<Segment>,
+    /// The stream its output tokens belong to: output token k (from 0) is token k of this stream.
+    pub output: TokenStream,
+    /// Output tokens after which it ends by length, at least 1.
+    pub max_tokens: u32,
+    /// Smaller is more urgent. Only the `priority` policy looks at it; ties go to the earlier `add`.
+    pub priority: i32,
+}
+
+/// What one row of a batch does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The request.
+    pub id: u64,
+    /// Tokens computed in this step.
+    pub tokens: u32,
+    /// Tokens computed before this step (cached ones included).
+    pub context: u32,
+    /// Whether this row's step yields a token: its chunk reaches the end of the known tokens, placeholders
+    /// included.
+    pub samples: bool,
+    /// Whether this row still computes prompt (or recomputes after a preemption): more than the one token a
+    /// decode row has, or the last chunk of a prefill.
+    pub prefill: bool,
+}
+
+/// What one `schedule` call decided. Kept by the caller until the step has run, then given to `update`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Batch {
+    /// The rows, in the order they were scheduled.
+    pub rows: Vec<Row>,
+    /// Newly admitted requests with their prefix hit in tokens.
+    pub admitted: Vec<(u64, u32)>,
+    /// Requests resumed after a preemption, with their prefix hit in tokens.
+    pub resumed: Vec<(u64, u32)>,
+    /// Requests that lost their blocks in this call.
+    pub preempted: Vec<u64>,
+}
+
+impl Batch {
+    /// Forgets everything but its allocations.
+    pub fn clear(&mut self) {
+        self.rows.clear();
+        self.admitted.clear();
+        self.resumed.clear();
+        self.preempted.clear();
+    }
+}
+
+/// What the model produced for one row of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sample {
+    /// Nothing: the row did not sample.
+    Nothing,
+    /// The next token of its output stream.
+    Token,
+    /// A stop token.
+    Stop,
+}
+
+/// Why a request finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finish {
+    /// `max_tokens` or the model's maximum length was reached.
+    Length,
+    /// A stop token came.
+    Stop,
+}
+
+/// What one row's update did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Emitted {
+    /// The request.
+    pub id: u64,
+    /// Tokens given to the client now.
+    pub tokens: u32,
+    /// Set if it finished with them.
+    pub finish: Option<Finish>,
+}
+
+/// How loaded an engine is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EngineLoad {
+    /// Requests waiting.
+    pub waiting: u32,
+    /// Requests running.
+    pub running: u32,
+    /// Blocks not free (cached but unreferenced ones are free).
+    pub kv_blocks_used: u32,
+    /// Usable blocks in all.
+    pub kv_blocks_total: u32,
+}
+
+/// Totals since the engine was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EngineTotals {
+    /// Prompt tokens looked up in the prefix cache at first admissions.
+    pub prefix_queries: u64,
+    /// Of those, found.
+    pub prefix_hits: u64,
+    /// Cached blocks evicted.
+    pub evictions: u64,
+    /// Preemptions.
+    pub preemptions: u64,
+}
+
+/// A batch scheduler. Other engines implement this beside vLLM's.
+pub trait BatchScheduler {
+    /// Takes a request in.
+    fn add(&mut self, request: EngineRequest);
+    /// Drops a request wherever it is. False if it is not known (any more).
+    fn abort(&mut self, id: u64) -> bool;
+    /// True while `schedule` has something to do: unfinished requests, or finished ones still to be reported.
+    fn has_requests(&self) -> bool;
+    /// Decides the next step into `batch` (cleared first). It may have no rows.
+    fn schedule(&mut self, batch: &mut Batch);
+    /// Takes the step's result: one sample for each row of `batch`, in order. Appends to `emitted` (not cleared)
+    /// one entry for each row that gave the client tokens or finished.
+    fn update(&mut self, batch: &Batch, samples: &[Sample], emitted: &mut Vec<Emitted>);
+    /// How loaded it is now.
+    fn load(&self) -> EngineLoad;
+    /// Totals so far.
+    fn totals(&self) -> EngineTotals;
+    /// Steps that may be in flight at once: 1 synchronous, 2 asynchronous.
+    fn depth(&self) -> usize;
+}
