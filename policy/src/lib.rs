@@ -1,1 +1,7 @@
-//! Routers and admission policies: pure decisions over read-only views, the same in virtual time and live.
+//! Routers: pure decisions over a read-only view of the fleet, the same in virtual time and live.
+
+mod fleet;
+mod router;
+
+pub use fleet::{Fleet, LoadSource};
+pub use router::{LeastOutstanding, PowerOfTwo, Random, RoundRobin, RouteRequest, Router, RouterPolicy, build};

@@ -1,0 +1,95 @@
+//! What a router knows of its replicas.
+
+use std::collections::BTreeSet;
+
+/// Where a router's loads come from, and so how stale they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoadSource {
+    /// The router's own count of what it sent and has not seen end: never stale.
+    InFlight,
+    /// The engines' waiting plus running, as of the last poll.
+    Polled,
+}
+
+/// The loads of all replicas as the router knows them, ordered, so that the least loaded is found without a scan.
+/// The owner (simulator or live driver) keeps it; routers read it.
+#[derive(Clone, Debug)]
+pub struct Fleet {
+    source: LoadSource,
+    in_flight: Vec<u32>,
+    polled: Vec<u32>,
+    by_load: BTreeSet<(u32, u32)>,
+}
+
+impl Fleet {
+    /// `replicas` idle replicas.
+    #[must_use]
+    pub fn new(replicas: u32, source: LoadSource) -> Fleet {
+        let idle = vec![0; replicas as usize];
+        let by_load = (0..replicas).map(|r| (0, r)).collect();
+        Fleet { source, in_flight: idle.clone(), polled: idle, by_load }
+    }
+
+    /// How many replicas there are.
+    #[must_use]
+    pub fn len(&self) -> u32 {
+        self.in_flight.len() as u32
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.in_flight.is_empty()
+    }
+
+    /// Outstanding requests of a replica, as its source knows them.
+    #[must_use]
+    pub fn load(&self, replica: u32) -> u32 {
+        match self.source {
+            LoadSource::InFlight => self.in_flight[replica as usize],
+            LoadSource::Polled => self.polled[replica as usize],
+        }
+    }
+
+    /// The least loaded replica; of several, the first at or after `from`, going round.
+    #[must_use]
+    pub fn least_loaded(&self, from: u32) -> Option<u32> {
+        let &(load, first) = self.by_load.first()?;
+        let next = self.by_load.range((load, from)..=(load, u32::MAX)).next();
+        Some(next.map_or(first, |&(_, replica)| replica))
+    }
+
+    /// A request was sent to `replica`.
+    pub fn sent(&mut self, replica: u32) {
+        let load = self.in_flight[replica as usize] + 1;
+        self.set_in_flight(replica, load);
+    }
+
+    /// A request that was sent to `replica` has ended.
+    pub fn ended(&mut self, replica: u32) {
+        let load = self.in_flight[replica as usize].checked_sub(1).expect("ended more often than sent");
+        self.set_in_flight(replica, load);
+    }
+
+    /// A poll found `waiting_and_running` requests on `replica`.
+    pub fn polled(&mut self, replica: u32, waiting_and_running: u32) {
+        let old = std::mem::replace(&mut self.polled[replica as usize], waiting_and_running);
+        if self.source == LoadSource::Polled {
+            self.reorder(replica, old, waiting_and_running);
+        }
+    }
+
+    fn set_in_flight(&mut self, replica: u32, load: u32) {
+        let old = std::mem::replace(&mut self.in_flight[replica as usize], load);
+        if self.source == LoadSource::InFlight {
+            self.reorder(replica, old, load);
+        }
+    }
+
+    fn reorder(&mut self, replica: u32, old: u32, new: u32) {
+        if old != new {
+            self.by_load.remove(&(old, replica));
+            self.by_load.insert((new, replica));
+        }
+    }
+}

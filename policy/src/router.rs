@@ -1,0 +1,171 @@
+//! Routers. A policy is a tagged enum in the configuration, one `match` builds it, a trait object decides.
+
+use crate::fleet::Fleet;
+use rand::RngExt;
+use scaleproof_pack::chance::Stream;
+
+/// What a router may know of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RouteRequest {
+    /// Its class.
+    pub class: u16,
+    /// Its prompt, in tokens.
+    pub input_tokens: u32,
+}
+
+/// Chooses a replica for each request.
+pub trait Router: Send {
+    /// The replica for `request`, or None if there is none. `chance` is the router's own stream.
+    fn choose(&mut self, request: &RouteRequest, fleet: &Fleet, chance: &mut Stream) -> Option<u32>;
+}
+
+/// The routers to choose from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RouterPolicy {
+    /// In turn.
+    RoundRobin,
+    /// Uniformly at random.
+    Random,
+    /// The fewest outstanding requests (waiting plus running); ties in turn.
+    LeastOutstanding,
+    /// Two different replicas at random, the less loaded of them; a tie goes to the first drawn.
+    PowerOfTwo,
+}
+
+impl RouterPolicy {
+    /// The words of the configuration.
+    pub const WORDS: [(&'static str, RouterPolicy); 4] = [
+        ("round_robin", RouterPolicy::RoundRobin),
+        ("random", RouterPolicy::Random),
+        ("least_outstanding", RouterPolicy::LeastOutstanding),
+        ("power_of_two", RouterPolicy::PowerOfTwo),
+    ];
+
+    /// The word of this policy.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        Self::WORDS.iter().find(|(_, policy)| *policy == self).map_or("", |(word, _)| word)
+    }
+}
+
+/// Builds a router.
+#[must_use]
+pub fn build(policy: RouterPolicy) -> Box<dyn Router> {
+    match policy {
+        RouterPolicy::RoundRobin => Box::new(RoundRobin::default()),
+        RouterPolicy::Random => Box::new(Random),
+        RouterPolicy::LeastOutstanding => Box::new(LeastOutstanding::default()),
+        RouterPolicy::PowerOfTwo => Box::new(PowerOfTwo),
+    }
+}
+
+/// In turn.
+#[derive(Clone, Debug, Default)]
+pub struct RoundRobin {
+    next: u32,
+}
+
+impl Router for RoundRobin {
+    fn choose(&mut self, _: &RouteRequest, fleet: &Fleet, _: &mut Stream) -> Option<u32> {
+        let replicas = fleet.len();
+        if replicas == 0 {
+            return None;
+        }
+        let chosen = self.next % replicas;
+        self.next = (chosen + 1) % replicas;
+        Some(chosen)
+    }
+}
+
+/// Uniformly at random.
+#[derive(Clone, Debug, Default)]
+pub struct Random;
+
+impl Router for Random {
+    fn choose(&mut self, _: &RouteRequest, fleet: &Fleet, chance: &mut Stream) -> Option<u32> {
+        (!fleet.is_empty()).then(|| chance.random_range(0..fleet.len()))
+    }
+}
+
+/// The fewest outstanding requests. Ties go to the next replica after the last choice, so that an idle fleet is
+/// used evenly.
+#[derive(Clone, Debug, Default)]
+pub struct LeastOutstanding {
+    from: u32,
+}
+
+impl Router for LeastOutstanding {
+    fn choose(&mut self, _: &RouteRequest, fleet: &Fleet, _: &mut Stream) -> Option<u32> {
+        let chosen = fleet.least_loaded(self.from)?;
+        self.from = chosen + 1;
+        Some(chosen)
+    }
+}
+
+/// Power of two choices.
+#[derive(Clone, Debug, Default)]
+pub struct PowerOfTwo;
+
+impl Router for PowerOfTwo {
+    fn choose(&mut self, _: &RouteRequest, fleet: &Fleet, chance: &mut Stream) -> Option<u32> {
+        let replicas = fleet.len();
+        if replicas < 2 {
+            return (replicas == 1).then_some(0);
+        }
+        let first = chance.random_range(0..replicas);
+        let offset = chance.random_range(1..replicas);
+        let second = (first + offset) % replicas;
+        Some(if fleet.load(second) < fleet.load(first) { second } else { first })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fleet::LoadSource;
+    use scaleproof_pack::chance::stream;
+
+    const REQUEST: RouteRequest = RouteRequest { class: 0, input_tokens: 1 };
+
+    fn choices(policy: RouterPolicy, fleet: &Fleet, count: usize) -> Vec<u32> {
+        let (mut router, mut chance) = (build(policy), stream(1, 0, "router"));
+        (0..count).map(|_| router.choose(&REQUEST, fleet, &mut chance).unwrap()).collect()
+    }
+
+    #[test]
+    fn round_robin_goes_round_and_least_outstanding_breaks_ties_in_turn() {
+        let fleet = Fleet::new(3, LoadSource::InFlight);
+        assert_eq!(choices(RouterPolicy::RoundRobin, &fleet, 5), [0, 1, 2, 0, 1]);
+        assert_eq!(choices(RouterPolicy::LeastOutstanding, &fleet, 5), [0, 1, 2, 0, 1]);
+    }
+
+    #[test]
+    fn least_outstanding_sees_what_its_source_sees() {
+        let mut own = Fleet::new(3, LoadSource::InFlight);
+        let mut polled = Fleet::new(3, LoadSource::Polled);
+        for fleet in [&mut own, &mut polled] {
+            fleet.sent(0);
+            fleet.sent(1);
+            fleet.polled(2, 9);
+        }
+        assert_eq!(choices(RouterPolicy::LeastOutstanding, &own, 2), [2, 2]);
+        assert_eq!(choices(RouterPolicy::LeastOutstanding, &polled, 3), [0, 1, 0]);
+    }
+
+    #[test]
+    fn power_of_two_never_takes_the_most_loaded_of_all() {
+        let mut fleet = Fleet::new(4, LoadSource::InFlight);
+        fleet.sent(3);
+        let chosen = choices(RouterPolicy::PowerOfTwo, &fleet, 400);
+        assert!(chosen.iter().all(|&r| r < 3));
+        assert!((0..3).all(|r| chosen.iter().filter(|&&c| c == r).count() > 80));
+    }
+
+    #[test]
+    fn no_replica_no_choice() {
+        let fleet = Fleet::new(0, LoadSource::InFlight);
+        for (_, policy) in RouterPolicy::WORDS {
+            assert_eq!(build(policy).choose(&REQUEST, &fleet, &mut stream(1, 0, "router")), None);
+        }
+    }
+}
