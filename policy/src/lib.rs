@@ -4,4 +4,6 @@ mod fleet;
 mod router;
 
 pub use fleet::{Fleet, LoadSource};
-pub use router::{LeastOutstanding, PowerOfTwo, Random, RoundRobin, RouteRequest, Router, RouterPolicy, build};
+pub use router::{
+    LeastOutstanding, PowerOfTwo, Random, RoundRobin, RouteRequest, Router, RouterPolicy, build,
+};

@@ -1,3 +1,15 @@
 //! The discrete-event simulator of a serving fleet. No input or output, no clock, no thread inside a run.
 
+mod attempt;
 pub mod engine;
+mod event;
+mod replica;
+mod run;
+mod setup;
+mod source;
+pub mod step_time;
+
+pub use event::RequestRef;
+pub use replica::{FrontEnd, ReplicaTotals};
+pub use run::run;
+pub use setup::{Enough, RunConfig, RunError, RunSummary, ServerLimits};

@@ -1,0 +1,116 @@
+//! Attempts in flight.
+
+use crate::event::{GiveUp, RequestRef, Slot};
+use scaleproof_pack::record::{Outcome, Record};
+use scaleproof_pack::time::Nanos;
+
+/// One attempt, from sending to its end.
+#[derive(Clone, Copy, Debug)]
+pub struct Attempt {
+    /// Which request of the schedule.
+    pub request: RequestRef,
+    /// Its class.
+    pub class: u16,
+    /// When the schedule wanted it sent.
+    pub scheduled: Nanos,
+    /// When it was sent.
+    pub sent: Nanos,
+    /// When the first token reached the client.
+    pub first_token: Option<Nanos>,
+    /// Prompt tokens.
+    pub input_tokens: u32,
+    /// Tokens asked for.
+    pub requested_tokens: u32,
+    /// Tokens received.
+    pub output_tokens: u32,
+    /// Prefix hit at its first admission.
+    pub cached_tokens: u32,
+    /// How often it lost its blocks.
+    pub preemptions: u32,
+    /// Where it went.
+    pub replica: Option<u32>,
+    /// Whether the engine has it.
+    pub in_engine: bool,
+    /// When the client gives up on the whole answer, and why.
+    pub deadline: Option<(Nanos, GiveUp)>,
+}
+
+impl Attempt {
+    /// Its record, once it has ended.
+    #[must_use]
+    pub fn record(&self, ended: Nanos, outcome: Outcome, reason: &'static str) -> Record {
+        Record {
+            id: self.request.index,
+            class: self.class,
+            warmup: self.request.warmup,
+            scheduled: self.scheduled,
+            sent: self.sent,
+            first_token: self.first_token,
+            ended,
+            input_tokens: self.input_tokens,
+            cached_tokens: self.cached_tokens,
+            output_tokens: self.output_tokens,
+            requested_tokens: self.requested_tokens,
+            outcome,
+            replica: self.replica,
+            preemptions: self.preemptions,
+            reason,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    generation: u32,
+    attempt: Option<Attempt>,
+}
+
+/// All attempts in flight. Places are used again; a generation tells their users apart.
+#[derive(Debug, Default)]
+pub struct Attempts {
+    places: Vec<Place>,
+    free: Vec<u32>,
+}
+
+impl Attempts {
+    /// Takes an attempt in.
+    pub fn insert(&mut self, attempt: Attempt) -> Slot {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.places.push(Place { generation: 0, attempt: None });
+            self.places.len() as u32 - 1
+        });
+        let place = &mut self.places[index as usize];
+        place.attempt = Some(attempt);
+        Slot { index, generation: place.generation }
+    }
+
+    /// The attempt of a slot, if it has not ended.
+    #[must_use]
+    pub fn get_mut(&mut self, slot: Slot) -> Option<&mut Attempt> {
+        let place = &mut self.places[slot.index as usize];
+        if place.generation == slot.generation { place.attempt.as_mut() } else { None }
+    }
+
+    /// Removes an attempt that has ended.
+    pub fn remove(&mut self, slot: Slot) -> Option<Attempt> {
+        let place = &mut self.places[slot.index as usize];
+        if place.generation != slot.generation {
+            return None;
+        }
+        let attempt = place.attempt.take()?;
+        place.generation = place.generation.wrapping_add(1);
+        self.free.push(slot.index);
+        Some(attempt)
+    }
+
+    /// How many are in flight.
+    #[must_use]
+    pub fn open(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
+    /// The requests in flight.
+    pub fn open_requests(&self) -> impl Iterator<Item = RequestRef> {
+        self.places.iter().filter_map(|place| place.attempt.map(|attempt| attempt.request))
+    }
+}

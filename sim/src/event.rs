@@ -1,0 +1,217 @@
+//! The event queue. Events order by (time, phase, sequence).
+
+use scaleproof_pack::time::Nanos;
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+/// An attempt in flight: its place, and a generation that tells it from earlier users of that place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// Place in the table of attempts.
+    pub index: u32,
+    /// How often the place had been used before.
+    pub generation: u32,
+}
+
+impl Slot {
+    /// The id under which engines know it: unique for all time.
+    #[must_use]
+    pub fn engine_id(self) -> u64 {
+        (u64::from(self.generation) << 32) | u64::from(self.index)
+    }
+
+    /// The slot of an engine's id.
+    #[must_use]
+    pub fn of_engine_id(id: u64) -> Slot {
+        Slot { index: id as u32, generation: (id >> 32) as u32 }
+    }
+}
+
+/// A request of the schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestRef {
+    /// Whether it belongs to the warm-up.
+    pub warmup: bool,
+    /// Its position there.
+    pub index: u64,
+}
+
+/// Why a client gives up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GiveUp {
+    /// Its time limit for the whole answer passed.
+    Timeout,
+    /// Its time limit for the first token passed.
+    FirstTokenTimeout,
+    /// On purpose.
+    Cancel,
+}
+
+/// All that can happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The next request with a fixed time is sent.
+    Arrival(RequestRef),
+    /// A request that waited for another one's end, or for a free client, is sent.
+    Release(RequestRef),
+    /// The front-end of its replica hands a request to the engine.
+    Ingested(Slot),
+    /// The oldest step in flight on a replica ends.
+    StepEnded(u32),
+    /// A client's patience ends.
+    GiveUp(Slot, GiveUp),
+    /// The router polls the loads.
+    Poll,
+    /// The timeline is sampled.
+    Sample,
+}
+
+impl Event {
+    /// The order of events at the same nanosecond.
+    ///
+    /// 0, 1: what reaches an engine at the very end of a step is in its input queue when it schedules next.
+    /// 2: a step's tokens reach a client whose patience ends at that same moment (3).
+    /// 4, 5: polls and samples see the state after everything else of that moment.
+    fn phase(self) -> u8 {
+        match self {
+            Event::Arrival(_) | Event::Release(_) => 0,
+            Event::Ingested(_) => 1,
+            Event::StepEnded(_) => 2,
+            Event::GiveUp(..) => 3,
+            Event::Poll => 4,
+            Event::Sample => 5,
+        }
+    }
+
+    /// Whether it repeats by itself, and so is no sign of progress.
+    fn periodic(self) -> bool {
+        matches!(self, Event::Poll | Event::Sample)
+    }
+
+    /// Whether it sends a request.
+    fn sends(self) -> bool {
+        matches!(self, Event::Arrival(_) | Event::Release(_))
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    at: Nanos,
+    phase: u8,
+    sequence: u64,
+    event: Event,
+}
+
+impl Entry {
+    fn key(&self) -> (Nanos, u8, u64) {
+        (self.at, self.phase, self.sequence)
+    }
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Entry) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Entry {}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Entry) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Entry {
+    /// Reversed: the standard heap gives the greatest first.
+    fn cmp(&self, other: &Entry) -> Ordering {
+        other.key().cmp(&self.key())
+    }
+}
+
+/// Events to come.
+#[derive(Debug, Default)]
+pub struct EventQueue {
+    heap: BinaryHeap<Entry>,
+    sequence: u64,
+    now: Nanos,
+    pending: usize,
+    sends: usize,
+}
+
+impl EventQueue {
+    /// Adds an event. Panics if it lies in the past: that is a bug, time never runs backwards.
+    pub fn push(&mut self, at: Nanos, event: Event) {
+        assert!(at >= self.now, "{event:?} at {at:?}, before {:?}", self.now);
+        self.sequence += 1;
+        self.pending += usize::from(!event.periodic());
+        self.sends += usize::from(event.sends());
+        self.heap.push(Entry { at, phase: event.phase(), sequence: self.sequence, event });
+    }
+
+    /// Removes the next event and moves time to it.
+    pub fn pop(&mut self) -> Option<(Nanos, Event)> {
+        let entry = self.heap.pop()?;
+        self.now = entry.at;
+        self.pending -= usize::from(!entry.event.periodic());
+        self.sends -= usize::from(entry.event.sends());
+        Some((entry.at, entry.event))
+    }
+
+    /// The time of the last event popped.
+    #[must_use]
+    pub fn now(&self) -> Nanos {
+        self.now
+    }
+
+    /// Whether anything but polls and samples is to come.
+    #[must_use]
+    pub fn has_pending(&self) -> bool {
+        self.pending > 0
+    }
+
+    /// Whether a request is still to be sent.
+    #[must_use]
+    pub fn has_sends(&self) -> bool {
+        self.sends > 0
+    }
+
+    /// How many events were ever added.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.sequence
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_order_by_time_then_phase_then_sequence() {
+        let mut queue = EventQueue::default();
+        let slot = |index| Slot { index, generation: 0 };
+        queue.push(Nanos(5), Event::Sample);
+        queue.push(Nanos(5), Event::GiveUp(slot(1), GiveUp::Timeout));
+        queue.push(Nanos(5), Event::StepEnded(2));
+        queue.push(Nanos(5), Event::StepEnded(1));
+        queue.push(Nanos(5), Event::Ingested(slot(3)));
+        queue.push(Nanos(4), Event::Poll);
+        let order: Vec<Event> = std::iter::from_fn(|| queue.pop()).map(|(_, event)| event).collect();
+        let expected = [
+            Event::Poll,
+            Event::Ingested(slot(3)),
+            Event::StepEnded(2),
+            Event::StepEnded(1),
+            Event::GiveUp(slot(1), GiveUp::Timeout),
+            Event::Sample,
+        ];
+        assert_eq!(order, expected);
+    }
+
+    #[test]
+    fn a_slot_survives_the_engine() {
+        let slot = Slot { index: 7, generation: u32::MAX };
+        assert_eq!(Slot::of_engine_id(slot.engine_id()), slot);
+    }
+}

@@ -1,0 +1,137 @@
+//! One replica: its scheduler, its front-end, and the steps it has in flight.
+
+use crate::engine::{Batch, BatchScheduler, Emitted, EngineRequest, Sample};
+use crate::step_time::{BatchShape, StepTime};
+use scaleproof_pack::time::{Nanos, TimeError};
+use std::collections::VecDeque;
+
+/// Latency that the API server adds around the engine.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct FrontEnd {
+    /// Each request, on its way in.
+    pub request: Nanos,
+    /// Each prompt token, on its way in (tokenisation, hashing), in microseconds.
+    pub prompt_token_us: f64,
+    /// Each token, on its way out.
+    pub output_token: Nanos,
+}
+
+impl FrontEnd {
+    /// From sending to the engine's input queue.
+    ///
+    /// # Errors
+    /// If the profile's cost gives something that is no time.
+    pub fn ingest(&self, input_tokens: u32) -> Result<Nanos, TimeError> {
+        Ok(self.request + Nanos::from_seconds(self.prompt_token_us * f64::from(input_tokens) / 1e6)?)
+    }
+}
+
+/// Totals of one replica.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReplicaTotals {
+    /// Steps with tokens.
+    pub steps: u64,
+    /// Time spent in steps.
+    pub busy: Nanos,
+    /// Tokens computed, prompt and output, recomputation included.
+    pub computed_tokens: u64,
+}
+
+/// A replica.
+pub struct Replica {
+    engine: Box<dyn BatchScheduler + Send>,
+    in_flight: VecDeque<Batch>,
+    spare: Vec<Batch>,
+    samples: Vec<Sample>,
+    gpu_free: Nanos,
+    totals: ReplicaTotals,
+}
+
+/// A step that has just been put in flight.
+#[derive(Debug)]
+pub struct Launched<'a> {
+    /// When it will end.
+    pub ends: Nanos,
+    /// What it computes.
+    pub batch: &'a Batch,
+}
+
+impl Replica {
+    /// An idle replica.
+    #[must_use]
+    pub fn new(engine: Box<dyn BatchScheduler + Send>) -> Replica {
+        Replica {
+            engine,
+            in_flight: VecDeque::new(),
+            spare: Vec::new(),
+            samples: Vec::new(),
+            gpu_free: Nanos::ZERO,
+            totals: ReplicaTotals::default(),
+        }
+    }
+
+    /// The scheduler, to look at.
+    #[must_use]
+    pub fn engine(&self) -> &dyn BatchScheduler {
+        self.engine.as_ref()
+    }
+
+    /// Totals so far.
+    #[must_use]
+    pub fn totals(&self) -> ReplicaTotals {
+        self.totals
+    }
+
+    /// Whether no step is in flight. Only then does an arrival start one: otherwise the engine's loop is blocked
+    /// until the oldest step has ended.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.in_flight.is_empty()
+    }
+
+    /// Puts a request into the engine's input queue.
+    pub fn add(&mut self, request: EngineRequest) {
+        self.engine.add(request);
+    }
+
+    /// Drops a request, whatever state it is in.
+    pub fn abort(&mut self, id: u64) {
+        self.engine.abort(id);
+    }
+
+    /// Schedules the next step if the pipeline has room and there is work. The caller repeats until None.
+    ///
+    /// # Errors
+    /// If the step-time model gives something that is no time.
+    pub fn launch(&mut self, now: Nanos, step_time: &StepTime) -> Result<Option<Launched<'_>>, TimeError> {
+        if self.in_flight.len() >= self.engine.depth() || !self.engine.has_requests() {
+            return Ok(None);
+        }
+        let mut batch = self.spare.pop().unwrap_or_default();
+        self.engine.schedule(&mut batch);
+        if batch.rows.is_empty() {
+            self.spare.push(batch);
+            return Ok(None);
+        }
+        let shape = BatchShape::of(&batch);
+        let duration = step_time.duration(&shape, self.engine.depth() > 1)?;
+        let ends = now.max(self.gpu_free) + duration;
+        self.gpu_free = ends;
+        self.totals.steps += 1;
+        self.totals.busy += duration;
+        self.totals.computed_tokens += shape.tokens;
+        self.in_flight.push_back(batch);
+        let batch = self.in_flight.back().expect("just pushed");
+        Ok(Some(Launched { ends, batch }))
+    }
+
+    /// Ends the oldest step: its tokens go to `emitted`.
+    pub fn complete(&mut self, emitted: &mut Vec<Emitted>) {
+        let batch = self.in_flight.pop_front().expect("a step ended that was not in flight");
+        self.samples.clear();
+        self.samples
+            .extend(batch.rows.iter().map(|row| if row.samples { Sample::Token } else { Sample::Nothing }));
+        self.engine.update(&batch, &self.samples, emitted);
+        self.spare.push(batch);
+    }
+}

@@ -1,0 +1,395 @@
+//! One run: a schedule through a fleet, in virtual time.
+
+use crate::attempt::{Attempt, Attempts};
+use crate::engine::{Batch, BatchScheduler, Emitted, EngineRequest};
+use crate::event::{Event, EventQueue, GiveUp, RequestRef, Slot};
+use crate::replica::Replica;
+use crate::setup::{RunConfig, RunError, RunSummary, Server};
+use crate::source::Source;
+use scaleproof_pack::chance::{self, Stream};
+use scaleproof_pack::experiment::{Observer, Progress};
+use scaleproof_pack::record::Outcome;
+use scaleproof_pack::schedule::{Load, PlannedList, Release, Schedule};
+use scaleproof_pack::time::Nanos;
+use scaleproof_pack::timeline::TimelineRow;
+use scaleproof_policy::{Fleet, LoadSource, RouteRequest, Router};
+
+/// The observer is asked whether to stop every so many events.
+const ASK_EVERY: u64 = 4096;
+
+/// Runs `schedule` on replicas made by `engine`. Records, samples and progress go to `observer`.
+///
+/// # Errors
+/// [`RunError`]: the records observed until then are valid.
+pub fn run(
+    config: &RunConfig,
+    schedule: &Schedule,
+    engine: &dyn Fn() -> Box<dyn BatchScheduler + Send>,
+    observer: &mut dyn Observer,
+) -> Result<RunSummary, RunError> {
+    let continuation: Option<Box<dyn Iterator<Item = PlannedList>>> = None;
+    let replicas = (0..config.replicas).map(|_| Replica::new(engine())).collect();
+    let mut simulation = Simulation {
+        config,
+        replicas,
+        source: Source::new(schedule, continuation),
+        fleet: Fleet::new(
+            config.replicas,
+            if config.poll_interval.is_some() { LoadSource::Polled } else { LoadSource::InFlight },
+        ),
+        router: scaleproof_policy::build(config.router),
+        router_chance: chance::stream(schedule.seed, schedule.run, "router"),
+        servers: vec![Server::default(); config.replicas as usize],
+        attempts: Attempts::default(),
+        events: EventQueue::default(),
+        successes: Vec::new(),
+        ended: 0,
+        last_end: Nanos::ZERO,
+        planned: schedule.measured.requests.len() as u64,
+        emitted: Vec::new(),
+        observer,
+    };
+    simulation.start(schedule.load);
+    let stopped = simulation.drive()?;
+    Ok(simulation.summary(stopped))
+}
+
+struct Simulation<'a> {
+    config: &'a RunConfig,
+    replicas: Vec<Replica>,
+    source: Source<'a>,
+    fleet: Fleet,
+    router: Box<dyn Router>,
+    router_chance: Stream,
+    servers: Vec<Server>,
+    attempts: Attempts,
+    events: EventQueue,
+    /// Measured successes by class.
+    successes: Vec<u64>,
+    ended: u64,
+    last_end: Nanos,
+    planned: u64,
+    emitted: Vec<Emitted>,
+    observer: &'a mut dyn Observer,
+}
+
+impl Simulation<'_> {
+    fn start(&mut self, load: Load) {
+        match load {
+            Load::Open { .. } => self.arm_next_arrival(),
+            Load::Closed { concurrency } => {
+                for _ in 0..concurrency {
+                    self.release_to_free_client(Nanos::ZERO);
+                }
+            }
+        }
+        self.events.push(Nanos::ZERO, Event::Sample);
+        if self.config.poll_interval.is_some() {
+            self.events.push(Nanos::ZERO, Event::Poll);
+        }
+    }
+
+    /// The loop. Returns whether the observer stopped it.
+    fn drive(&mut self) -> Result<bool, RunError> {
+        let mut handled = 0u64;
+        while let Some((now, event)) = self.events.pop() {
+            match event {
+                Event::Arrival(request) => {
+                    self.send(request, now)?;
+                    self.arm_next_arrival();
+                }
+                Event::Release(request) => self.send(request, now)?,
+                Event::Ingested(slot) => self.ingested(slot, now)?,
+                Event::StepEnded(replica) => self.step_ended(replica, now)?,
+                Event::GiveUp(slot, why) => self.give_up(slot, why, now),
+                Event::Poll => self.poll(now),
+                Event::Sample => self.sample(now),
+            }
+            handled += 1;
+            if handled.is_multiple_of(ASK_EVERY) {
+                self.observer.progress(Progress { now, ended: self.ended, planned: self.source.len() });
+                if self.observer.stop() {
+                    return Ok(true);
+                }
+            }
+        }
+        match self.attempts.open() {
+            0 => Ok(false),
+            unfinished => {
+                let first = self.attempts.open_requests().take(5).collect();
+                Err(RunError::Stalled { unfinished, first })
+            }
+        }
+    }
+
+    fn summary(self, stopped: bool) -> RunSummary {
+        RunSummary {
+            ended: self.last_end,
+            attempts: self.ended,
+            continued: self.source.measured_len() - self.planned,
+            events: self.events.total(),
+            replicas: self.replicas.iter().map(Replica::totals).collect(),
+            stopped,
+        }
+    }
+
+    /// Whether every class the schedule sends has its successes, or the run is long enough all the same.
+    fn has_enough(&self) -> bool {
+        let enough = self.config.enough;
+        let sent = self.source.measured_len();
+        sent >= enough.max_requests || self.successes.iter().all(|&n| n >= enough.successes)
+    }
+
+    /// The next request in schedule order, continuing the schedule while classes lack successes.
+    fn next_independent(&mut self) -> Option<(RequestRef, Release)> {
+        loop {
+            if let Some(next) = self.source.next_independent() {
+                return Some(next);
+            }
+            if self.has_enough() || !self.source.extend() {
+                return None;
+            }
+        }
+    }
+
+    fn arm_next_arrival(&mut self) {
+        if let Some((request, Release::At(at))) = self.next_independent() {
+            self.events.push(at, Event::Arrival(request));
+        }
+    }
+
+    /// A closed-loop client is free: it takes the next request, after its pause.
+    fn release_to_free_client(&mut self, now: Nanos) {
+        if let Some((request, Release::WhenFree { think })) = self.next_independent() {
+            self.events.push(now + think, Event::Release(request));
+        }
+    }
+
+    fn send(&mut self, request: RequestRef, now: Nanos) -> Result<(), RunError> {
+        let (planned, _) = self.source.get(request).expect("only scheduled requests are sent");
+        let planned = *planned;
+        let class = usize::from(planned.class);
+        if self.successes.len() <= class {
+            self.successes.resize(class + 1, 0);
+        }
+        let route = RouteRequest { class: planned.class, input_tokens: planned.input_tokens };
+        let replica = self.router.choose(&route, &self.fleet, &mut self.router_chance);
+        let deadline = [
+            self.config.timeout.map(|limit| (now + limit, GiveUp::Timeout)),
+            planned.cancel_after.map(|after| (now + after, GiveUp::Cancel)),
+        ];
+        let slot = self.attempts.insert(Attempt {
+            request,
+            class: planned.class,
+            scheduled: now,
+            sent: now,
+            first_token: None,
+            input_tokens: planned.input_tokens,
+            requested_tokens: planned.output_tokens,
+            output_tokens: 0,
+            cached_tokens: 0,
+            preemptions: 0,
+            replica,
+            in_engine: false,
+            deadline: deadline.into_iter().flatten().min_by_key(|&(at, _)| at),
+        });
+        let Some(replica) = replica else {
+            self.settle(slot, Outcome::Error, now, "no replica");
+            return Ok(());
+        };
+        self.fleet.sent(replica);
+        let server = &mut self.servers[replica as usize];
+        let refusal = self.config.limits.refusal(server, planned.input_tokens, planned.output_tokens);
+        server.unfinished += 1;
+        server.tokens_without_answer += u64::from(planned.input_tokens);
+        if let Some((outcome, reason)) = refusal {
+            self.settle(slot, outcome, now, reason);
+            return Ok(());
+        }
+        self.arm_patience(slot, now);
+        self.events.push(now + self.config.front_end.ingest(planned.input_tokens)?, Event::Ingested(slot));
+        Ok(())
+    }
+
+    fn arm_patience(&mut self, slot: Slot, now: Nanos) {
+        let deadline = self.attempts.get_mut(slot).and_then(|attempt| attempt.deadline);
+        if let Some((at, why)) = deadline {
+            self.events.push(at, Event::GiveUp(slot, why));
+        }
+        if let Some(limit) = self.config.ttft_timeout
+            && deadline.is_none_or(|(at, _)| now + limit < at)
+        {
+            self.events.push(now + limit, Event::GiveUp(slot, GiveUp::FirstTokenTimeout));
+        }
+    }
+
+    fn ingested(&mut self, slot: Slot, now: Nanos) -> Result<(), RunError> {
+        let Some(attempt) = self.attempts.get_mut(slot) else { return Ok(()) };
+        attempt.in_engine = true;
+        let (request, max_tokens) = (attempt.request, attempt.requested_tokens);
+        let replica = attempt.replica.expect("it was sent to one");
+        let priority = self.source.get(request).map_or(0, |(planned, _)| planned.priority);
+        let (prompt, output) = self.source.prompt(request).expect("it is in the schedule");
+        let id = slot.engine_id();
+        self.replicas[replica as usize].add(EngineRequest { id, prompt, output, max_tokens, priority });
+        if self.replicas[replica as usize].is_idle() {
+            self.launch_steps(replica, now)?;
+        }
+        Ok(())
+    }
+
+    fn launch_steps(&mut self, replica: u32, now: Nanos) -> Result<(), RunError> {
+        let unit = &mut self.replicas[replica as usize];
+        while let Some(launched) = unit.launch(now, &self.config.step_time)? {
+            self.events.push(launched.ends, Event::StepEnded(replica));
+            note_admissions(&mut self.attempts, launched.batch);
+        }
+        Ok(())
+    }
+
+    fn step_ended(&mut self, replica: u32, now: Nanos) -> Result<(), RunError> {
+        let mut emitted = std::mem::take(&mut self.emitted);
+        emitted.clear();
+        self.replicas[replica as usize].complete(&mut emitted);
+        let arrives = now + self.config.front_end.output_token;
+        for token in &emitted {
+            self.token(Slot::of_engine_id(token.id), token, arrives);
+        }
+        self.emitted = emitted;
+        self.launch_steps(replica, now)
+    }
+
+    /// Tokens of one request reach its client at `arrives`.
+    fn token(&mut self, slot: Slot, token: &Emitted, arrives: Nanos) {
+        let Some(attempt) = self.attempts.get_mut(slot) else { return };
+        if token.finish.is_some() {
+            attempt.in_engine = false;
+        }
+        if let Some((deadline, why)) = attempt.deadline
+            && arrives > deadline
+        {
+            return self.abandon(slot, why, deadline);
+        }
+        if token.tokens > 0 && attempt.first_token.is_none() {
+            attempt.first_token = Some(arrives);
+            let input = u64::from(attempt.input_tokens);
+            let replica = attempt.replica.expect("a replica answered");
+            self.servers[replica as usize].tokens_without_answer -= input;
+        }
+        attempt.output_tokens += token.tokens;
+        if token.finish.is_some() {
+            let complete = attempt.output_tokens == attempt.requested_tokens;
+            let (outcome, reason) =
+                if complete { (Outcome::Ok, "") } else { (Outcome::Error, "answer cut short") };
+            self.settle(slot, outcome, arrives, reason);
+        }
+    }
+
+    fn give_up(&mut self, slot: Slot, why: GiveUp, now: Nanos) {
+        let Some(attempt) = self.attempts.get_mut(slot) else { return };
+        let answered = attempt.first_token.is_some_and(|at| at <= now);
+        if why == GiveUp::FirstTokenTimeout && answered {
+            return;
+        }
+        self.abandon(slot, why, now);
+    }
+
+    fn abandon(&mut self, slot: Slot, why: GiveUp, at: Nanos) {
+        let (outcome, reason) = match why {
+            GiveUp::Timeout => (Outcome::Timeout, "no whole answer in time"),
+            GiveUp::FirstTokenTimeout => (Outcome::Timeout, "no first token in time"),
+            GiveUp::Cancel => (Outcome::Cancelled, "cancelled by the client"),
+        };
+        self.settle(slot, outcome, at, reason);
+    }
+
+    /// An attempt ends. The only place where one does.
+    fn settle(&mut self, slot: Slot, outcome: Outcome, ended: Nanos, reason: &'static str) {
+        let attempt = self.attempts.remove(slot).expect("an attempt ends once");
+        if let Some(replica) = attempt.replica {
+            if attempt.in_engine {
+                self.replicas[replica as usize].abort(slot.engine_id());
+            }
+            self.fleet.ended(replica);
+            let server = &mut self.servers[replica as usize];
+            server.unfinished -= 1;
+            if attempt.first_token.is_none() {
+                server.tokens_without_answer -= u64::from(attempt.input_tokens);
+            }
+        }
+        if outcome == Outcome::Ok && !attempt.request.warmup {
+            self.successes[usize::from(attempt.class)] += 1;
+        }
+        self.ended += 1;
+        self.last_end = self.last_end.max(ended);
+        self.observer.record(&attempt.record(ended, outcome, reason));
+        let resumed_at = ended.max(self.events.now());
+        if let Some((next, delay)) = self.source.follower(attempt.request) {
+            self.events.push(resumed_at + delay, Event::Release(next));
+        } else {
+            self.client_is_free(attempt.request, resumed_at);
+        }
+    }
+
+    /// In a closed loop, the end of a request (of a session: of its last turn) frees its client.
+    fn client_is_free(&mut self, request: RequestRef, now: Nanos) {
+        let opener = self.source.session_opener(request);
+        let closed =
+            self.source.get(opener).is_some_and(|(p, _)| matches!(p.release, Release::WhenFree { .. }));
+        if closed {
+            self.release_to_free_client(now);
+        }
+    }
+
+    /// Whether polls and samples still have something to see. Events of ended attempts do not count, and where
+    /// nothing can happen any more the run has stalled.
+    fn goes_on(&self) -> bool {
+        self.events.has_pending() && (self.attempts.open() > 0 || self.events.has_sends())
+    }
+
+    fn poll(&mut self, now: Nanos) {
+        for (replica, unit) in self.replicas.iter().enumerate() {
+            let load = unit.engine().load();
+            self.fleet.polled(replica as u32, load.waiting + load.running);
+        }
+        if let Some(interval) = self.config.poll_interval
+            && self.goes_on()
+        {
+            self.events.push(now + interval, Event::Poll);
+        }
+    }
+
+    fn sample(&mut self, now: Nanos) {
+        for (replica, unit) in self.replicas.iter().enumerate() {
+            let (load, totals) = (unit.engine().load(), unit.engine().totals());
+            self.observer.sample(&TimelineRow {
+                at: now,
+                replica: replica as u32,
+                waiting: load.waiting,
+                running: load.running,
+                kv_blocks_used: load.kv_blocks_used,
+                kv_blocks_total: load.kv_blocks_total,
+                prefix_queries: totals.prefix_queries,
+                prefix_hits: totals.prefix_hits,
+                evictions: totals.evictions,
+                preemptions: totals.preemptions,
+            });
+        }
+        if self.goes_on() {
+            self.events.push(now + self.config.sample_interval, Event::Sample);
+        }
+    }
+}
+
+fn note_admissions(attempts: &mut Attempts, batch: &Batch) {
+    for &(id, cached) in &batch.admitted {
+        if let Some(attempt) = attempts.get_mut(Slot::of_engine_id(id)) {
+            attempt.cached_tokens = cached;
+        }
+    }
+    for &id in &batch.preempted {
+        if let Some(attempt) = attempts.get_mut(Slot::of_engine_id(id)) {
+            attempt.preemptions += 1;
+        }
+    }
+}

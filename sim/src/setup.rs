@@ -1,0 +1,137 @@
+//! What a run is given, and what it gives back beside its records.
+
+use crate::event::RequestRef;
+use crate::replica::{FrontEnd, ReplicaTotals};
+use crate::step_time::StepTime;
+use scaleproof_pack::record::Outcome;
+use scaleproof_pack::time::{Nanos, TimeError};
+use scaleproof_policy::RouterPolicy;
+use std::fmt;
+
+/// Everything a run needs beside its schedule.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunConfig {
+    /// Replicas, all alike.
+    pub replicas: u32,
+    /// What a step costs.
+    pub step_time: StepTime,
+    /// What the API server adds.
+    pub front_end: FrontEnd,
+    /// The API server's limits.
+    pub limits: ServerLimits,
+    /// Who chooses the replica.
+    pub router: RouterPolicy,
+    /// Loads are polled this often; None: the router's own count in flight.
+    pub poll_interval: Option<Nanos>,
+    /// The client's time limit for an answer.
+    pub timeout: Option<Nanos>,
+    /// The client's time limit for the first token.
+    pub ttft_timeout: Option<Nanos>,
+    /// The timeline's interval.
+    pub sample_interval: Nanos,
+    /// When the run may end.
+    pub enough: Enough,
+}
+
+/// What the API server refuses, before a request reaches the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerLimits {
+    /// Prompt plus output tokens of a request: more is an error.
+    pub max_request_tokens: u32,
+    /// Unfinished requests (waiting plus running) of a replica: one more is rejected.
+    pub max_queued_requests: Option<u64>,
+    /// Prompt tokens of requests without a first token: at or above, a request is rejected.
+    pub max_queued_tokens: Option<u64>,
+}
+
+/// When a run may end: a schedule is continued until every class that it sends has its successes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Enough {
+    /// Successes each class needs.
+    pub successes: u64,
+    /// Measured requests after which the run ends all the same.
+    pub max_requests: u64,
+}
+
+/// What a run was, beside its records.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunSummary {
+    /// When the last attempt ended.
+    pub ended: Nanos,
+    /// Attempts, warm-up included.
+    pub attempts: u64,
+    /// Measured requests taken from the schedule's continuation.
+    pub continued: u64,
+    /// Events handled.
+    pub events: u64,
+    /// Totals by replica.
+    pub replicas: Vec<ReplicaTotals>,
+    /// Whether the observer stopped it early.
+    pub stopped: bool,
+}
+
+/// Why a run could not be finished.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RunError {
+    /// Nothing more can happen, and these requests have not ended.
+    Stalled {
+        /// How many.
+        unfinished: usize,
+        /// The first of them.
+        first: Vec<RequestRef>,
+    },
+    /// The profile gave something that is no time.
+    Time(TimeError),
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunError::Stalled { unfinished, first } => {
+                let name = |r: &RequestRef| format!("{}{}", if r.warmup { "warm-up " } else { "" }, r.index);
+                let names: Vec<String> = first.iter().map(name).collect();
+                write!(
+                    f,
+                    "stalled: {unfinished} requests can never finish (first: {}); expected every request to end; \
+                     check the KV blocks and the batch token budget of the engine",
+                    names.join(", ")
+                )
+            }
+            RunError::Time(error) => write!(f, "the profile's step time is unusable: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for RunError {}
+
+impl From<TimeError> for RunError {
+    fn from(error: TimeError) -> Self {
+        RunError::Time(error)
+    }
+}
+
+/// What the API server of a replica counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Server {
+    /// Requests sent here that have not ended.
+    pub unfinished: u64,
+    /// Prompt tokens of those without a first token.
+    pub tokens_without_answer: u64,
+}
+
+impl ServerLimits {
+    /// Why the API server does not let a request through.
+    pub(crate) fn refusal(
+        &self,
+        server: &Server,
+        input: u32,
+        output: u32,
+    ) -> Option<(Outcome, &'static str)> {
+        if u64::from(input) + u64::from(output) > u64::from(self.max_request_tokens) {
+            return Some((Outcome::Error, "longer than the engine's context or KV pool"));
+        }
+        let requests_full = self.max_queued_requests.is_some_and(|limit| server.unfinished + 1 > limit);
+        let tokens_full = self.max_queued_tokens.is_some_and(|limit| server.tokens_without_answer >= limit);
+        (requests_full || tokens_full).then_some((Outcome::Rejected, "queue full"))
+    }
+}

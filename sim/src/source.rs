@@ -1,0 +1,126 @@
+//! The schedule as the simulation consumes it: what comes next, what follows what, and more if it has to go on.
+
+use crate::event::RequestRef;
+use scaleproof_pack::prompt::{Segment, TokenStream};
+use scaleproof_pack::schedule::{Planned, PlannedList, Release, Schedule};
+use scaleproof_pack::time::Nanos;
+
+/// Walks a schedule.
+pub struct Source<'a> {
+    warmup: &'a PlannedList,
+    /// The schedule's own list, then its continuation.
+    measured: Vec<std::borrow::Cow<'a, PlannedList>>,
+    /// Index of the first request of each of them.
+    starts: Vec<u64>,
+    continuation: Option<Box<dyn Iterator<Item = PlannedList> + 'a>>,
+    cursor: RequestRef,
+}
+
+impl<'a> Source<'a> {
+    /// At the schedule's beginning.
+    #[must_use]
+    pub fn new(
+        schedule: &'a Schedule,
+        continuation: Option<Box<dyn Iterator<Item = PlannedList> + 'a>>,
+    ) -> Self {
+        Source {
+            warmup: &schedule.warmup,
+            measured: vec![std::borrow::Cow::Borrowed(&schedule.measured)],
+            starts: vec![0],
+            continuation,
+            cursor: RequestRef { warmup: true, index: 0 },
+        }
+    }
+
+    /// Requests known so far, warm-up included.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.warmup.requests.len() as u64 + self.measured_len()
+    }
+
+    /// Measured requests known so far.
+    #[must_use]
+    pub fn measured_len(&self) -> u64 {
+        let last = self.measured.len() - 1;
+        self.starts[last] + self.measured[last].requests.len() as u64
+    }
+
+    /// A request of the schedule, if there is one at `at`.
+    #[must_use]
+    pub fn get(&self, at: RequestRef) -> Option<(&Planned, &PlannedList)> {
+        let (list, offset) = if at.warmup {
+            (self.warmup, at.index)
+        } else {
+            let chunk = self.starts.partition_point(|&start| start <= at.index) - 1;
+            (self.measured[chunk].as_ref(), at.index - self.starts[chunk])
+        };
+        list.requests.get(offset as usize).map(|planned| (planned, list))
+    }
+
+    /// The next request that waits neither for an answer nor for a place behind one: warm-up first, then the
+    /// measured ones. Moves on.
+    pub fn next_independent(&mut self) -> Option<(RequestRef, Release)> {
+        loop {
+            let at = self.cursor;
+            match self.get(at).map(|(planned, _)| planned.release) {
+                None if at.warmup => self.cursor = RequestRef { warmup: false, index: 0 },
+                None => return None,
+                Some(release) => {
+                    self.cursor.index += 1;
+                    if !matches!(release, Release::After { .. }) {
+                        return Some((at, release));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The next turn of `request`'s session, with its pause. A session's turns stand behind one another.
+    #[must_use]
+    pub fn follower(&self, request: RequestRef) -> Option<(RequestRef, Nanos)> {
+        let next = RequestRef { index: request.index + 1, ..request };
+        match self.get(next)?.0.release {
+            Release::After { predecessor, delay } if predecessor == request.index => Some((next, delay)),
+            _ => None,
+        }
+    }
+
+    /// The request that opened the session of `request`: itself, unless it is a later turn.
+    #[must_use]
+    pub fn session_opener(&self, request: RequestRef) -> RequestRef {
+        let mut at = request;
+        while let Some((Release::After { predecessor, .. }, _)) = self.get(at).map(|(p, l)| (p.release, l)) {
+            at.index = predecessor;
+        }
+        at
+    }
+
+    /// Appends one more piece of the schedule's continuation. False if it has none.
+    pub fn extend(&mut self) -> bool {
+        let Some(list) = self.continuation.as_mut().and_then(Iterator::next) else { return false };
+        if list.requests.is_empty() {
+            return false;
+        }
+        self.starts.push(self.measured_len());
+        self.measured.push(std::borrow::Cow::Owned(list));
+        true
+    }
+
+    /// The whole prompt of a request: the segments it shares, then tokens of its own; and the stream of its
+    /// output.
+    #[must_use]
+    pub fn prompt(&self, at: RequestRef) -> Option<(Vec<Segment>, TokenStream)> {
+        let (planned, list) = self.get(at)?;
+        let mut prompt = list.segments_of(planned).to_vec();
+        let shared: u32 = prompt.iter().map(|segment| segment.len).sum();
+        let (own, output) = if at.warmup {
+            (TokenStream::unique_warmup(at.index), TokenStream::output_warmup(at.index))
+        } else {
+            (TokenStream::unique(at.index), TokenStream::output(at.index))
+        };
+        if planned.input_tokens > shared {
+            prompt.push(Segment { stream: own, start: 0, len: planned.input_tokens - shared });
+        }
+        Some((prompt, output))
+    }
+}

@@ -1,0 +1,173 @@
+//! What a step costs: additive terms over the whole batch, then the host's share.
+//!
+//! ```text
+//! T_gpu = base + G(N) + k1 sum_dec(c+1) + k2 sum_pre(q c + q^2/2) + k3 sum_pre(c) + k4 rows + k5 sampled
+//! T_cpu = u0 + u1 rows
+//! T     = max(T_gpu, T_cpu) with asynchronous scheduling, T_gpu + T_cpu without
+//! ```
+//! N: tokens of the batch (padded to a graph size where one applies); q: tokens of a row in this step; c: its
+//! tokens before. GEMM and attention run one after the other, so their times add; G is flat while the weights'
+//! read dominates and grows by the token beyond, hence piecewise linear.
+
+use crate::engine::Batch;
+use scaleproof_pack::time::{Nanos, TimeError};
+
+/// Coefficients of one graph mode, all non-negative, in microseconds per unit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Coefficients {
+    /// Every step.
+    pub base_us: f64,
+    /// G as (tokens, microseconds), tokens rising, times not falling. Constant before the first knot, beyond the
+    /// last one continued at the slope of the last piece.
+    pub batch_token_knots: Vec<(f64, f64)>,
+    /// Each token of context read by a decode row.
+    pub decode_context_token_us: f64,
+    /// Each query-key pair of a prefill row.
+    pub prefill_pair_us: f64,
+    /// Each token of context read by a prefill row.
+    pub prefill_context_token_us: f64,
+    /// Each row.
+    pub row_us: f64,
+    /// Each sampled row.
+    pub sampled_row_us: f64,
+}
+
+impl Coefficients {
+    fn batch_tokens_us(&self, tokens: f64) -> f64 {
+        let knots = &self.batch_token_knots;
+        let after = knots.partition_point(|&(n, _)| n <= tokens);
+        match (after, knots.len()) {
+            (_, 0) => 0.0,
+            (0, _) => knots[0].1,
+            (_, 1) => knots[0].1,
+            (after, len) => {
+                let right = after.min(len - 1);
+                let ((n0, t0), (n1, t1)) = (knots[right - 1], knots[right]);
+                t0 + (t1 - t0) * (tokens - n0) / (n1 - n0)
+            }
+        }
+    }
+
+    fn gpu_us(&self, shape: &BatchShape, padded_tokens: f64) -> f64 {
+        self.base_us
+            + self.batch_tokens_us(padded_tokens)
+            + self.decode_context_token_us * shape.decode_context as f64
+            + self.prefill_pair_us * shape.prefill_pairs as f64 / 2.0
+            + self.prefill_context_token_us * shape.prefill_context as f64
+            + self.row_us * f64::from(shape.rows)
+            + self.sampled_row_us * f64::from(shape.sampled)
+    }
+}
+
+/// The host's share of a step, in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct HostCost {
+    /// Every step.
+    pub base_us: f64,
+    /// Each row.
+    pub row_us: f64,
+}
+
+/// A batch as the step-time model sees it: sums, so that rows need not be walked twice. Integers, so that the
+/// order of adding cannot matter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BatchShape {
+    /// Tokens computed.
+    pub tokens: u64,
+    /// Rows.
+    pub rows: u32,
+    /// Rows that sample.
+    pub sampled: u32,
+    /// Sum of (context + 1) over decode rows.
+    pub decode_context: u64,
+    /// Sum of 2 q c + q^2 over prefill rows: twice the query-key pairs.
+    pub prefill_pairs: u64,
+    /// Sum of context over prefill rows.
+    pub prefill_context: u64,
+    /// Whether every row is a decode row.
+    pub uniform_decode: bool,
+}
+
+impl BatchShape {
+    /// The sums of a batch.
+    #[must_use]
+    pub fn of(batch: &Batch) -> BatchShape {
+        let mut shape =
+            BatchShape { rows: batch.rows.len() as u32, uniform_decode: true, ..Default::default() };
+        for row in &batch.rows {
+            let (q, c) = (u64::from(row.tokens), u64::from(row.context));
+            shape.tokens += q;
+            shape.sampled += u32::from(row.samples);
+            if row.prefill {
+                shape.uniform_decode = false;
+                shape.prefill_pairs += 2 * q * c + q * q;
+                shape.prefill_context += c;
+            } else {
+                shape.decode_context += c + q;
+            }
+        }
+        shape
+    }
+}
+
+/// The step-time model of a profile.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StepTime {
+    /// For every batch.
+    pub coefficients: Coefficients,
+    /// The host's share.
+    pub host: HostCost,
+}
+
+impl StepTime {
+    /// How long a batch takes. `overlapped`: the host works beside the GPU (asynchronous scheduling).
+    ///
+    /// # Errors
+    /// If the coefficients give something that is no time.
+    pub fn duration(&self, shape: &BatchShape, overlapped: bool) -> Result<Nanos, TimeError> {
+        let gpu_us = self.coefficients.gpu_us(shape, shape.tokens as f64);
+        let host_us = self.host.base_us + self.host.row_us * f64::from(shape.rows);
+        let step_us = if overlapped { gpu_us.max(host_us) } else { gpu_us + host_us };
+        Nanos::from_seconds(step_us / 1e6)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Row;
+
+    fn coefficients() -> Coefficients {
+        Coefficients {
+            base_us: 10.0,
+            batch_token_knots: vec![(100.0, 5.0), (200.0, 25.0)],
+            decode_context_token_us: 0.5,
+            prefill_pair_us: 0.25,
+            prefill_context_token_us: 0.125,
+            row_us: 2.0,
+            sampled_row_us: 1.0,
+        }
+    }
+
+    #[test]
+    fn the_token_term_is_flat_then_piecewise_then_continued() {
+        let c = coefficients();
+        let at = |n| c.batch_tokens_us(n);
+        assert_eq!([at(1.0), at(100.0), at(150.0), at(200.0), at(300.0)], [5.0, 5.0, 15.0, 25.0, 45.0]);
+    }
+
+    #[test]
+    fn a_mixed_batch_adds_up_by_hand() {
+        let row = |tokens, context, prefill: bool| Row { id: 0, tokens, context, samples: !prefill, prefill };
+        let batch = Batch { rows: vec![row(1, 9, false), row(8, 4, true)], ..Default::default() };
+        let shape = BatchShape::of(&batch);
+        let model = StepTime { coefficients: coefficients(), host: HostCost { base_us: 30.0, row_us: 5.0 } };
+        // base 10 + G(9) 5 + decode 0.5 x 10 + pairs 0.25 x (32 + 32) + context 0.125 x 4 + rows 4 + sampled 1
+        let gpu_us = 10.0 + 5.0 + 5.0 + 16.0 + 0.5 + 4.0 + 1.0;
+        assert_eq!(model.duration(&shape, true).unwrap(), Nanos::from_millis(gpu_us / 1e3).unwrap());
+        assert_eq!(
+            model.duration(&shape, false).unwrap(),
+            Nanos::from_millis((gpu_us + 40.0) / 1e3).unwrap()
+        );
+    }
+}
