@@ -10,6 +10,6 @@ mod source;
 pub mod step_time;
 
 pub use event::RequestRef;
-pub use replica::{FrontEnd, ReplicaTotals};
+pub use replica::{Extremes, FrontEnd, ReplicaTotals};
 pub use run::run;
 pub use setup::{Enough, RunConfig, RunError, RunSummary, ServerLimits};

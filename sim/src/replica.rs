@@ -35,6 +35,37 @@ pub struct ReplicaTotals {
     pub busy: Nanos,
     /// Tokens computed, prompt and output, recomputation included.
     pub computed_tokens: u64,
+    /// The largest batches seen, to hold against the profile's validity region.
+    pub extremes: Extremes,
+}
+
+/// The largest batches seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extremes {
+    /// Tokens of a batch.
+    pub batch_tokens: u32,
+    /// Rows of a batch.
+    pub rows: u32,
+    /// Tokens of a row, context included.
+    pub context_tokens: u32,
+}
+
+impl Extremes {
+    /// The larger of both, each.
+    #[must_use]
+    pub fn max(self, other: Extremes) -> Extremes {
+        Extremes {
+            batch_tokens: self.batch_tokens.max(other.batch_tokens),
+            rows: self.rows.max(other.rows),
+            context_tokens: self.context_tokens.max(other.context_tokens),
+        }
+    }
+}
+
+impl From<&BatchShape> for Extremes {
+    fn from(shape: &BatchShape) -> Extremes {
+        Extremes { batch_tokens: shape.tokens as u32, rows: shape.rows, context_tokens: shape.longest_row }
+    }
 }
 
 /// A replica.
@@ -120,6 +151,7 @@ impl Replica {
         self.totals.steps += 1;
         self.totals.busy += duration;
         self.totals.computed_tokens += shape.tokens;
+        self.totals.extremes = self.totals.extremes.max((&shape).into());
         self.in_flight.push_back(batch);
         let batch = self.in_flight.back().expect("just pushed");
         Ok(Some(Launched { ends, batch }))

@@ -84,6 +84,8 @@ pub struct BatchShape {
     pub prefill_pairs: u64,
     /// Sum of context over prefill rows.
     pub prefill_context: u64,
+    /// The longest row: its context and its tokens.
+    pub longest_row: u32,
     /// Whether every row is a decode row.
     pub uniform_decode: bool,
 }
@@ -97,6 +99,7 @@ impl BatchShape {
         for row in &batch.rows {
             let (q, c) = (u64::from(row.tokens), u64::from(row.context));
             shape.tokens += q;
+            shape.longest_row = shape.longest_row.max(row.context + row.tokens);
             shape.sampled += u32::from(row.samples);
             if row.prefill {
                 shape.uniform_decode = false;

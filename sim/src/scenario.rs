@@ -1,0 +1,184 @@
+//! A scenario: the fleet that serves a workload manifest, and the experiment to make with it. Read from
+//! scenario.yaml beside the manifest.
+
+use crate::engine::EngineConfig;
+use crate::profile::{Profile, mapping, read_scheduler, report};
+use crate::setup::{Enough, RunConfig, ServerLimits};
+use scaleproof_pack::fault::Faults;
+use scaleproof_pack::fields::{Fields, Item, Reader, above, from_to};
+use scaleproof_pack::manifest::{Manifest, PrefixGroup, read_prefix_groups};
+use scaleproof_pack::time::Nanos;
+use scaleproof_policy::RouterPolicy;
+
+/// A checked scenario.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scenario {
+    /// The profile's path as written, relative to the scenario's directory.
+    pub profile: String,
+    /// Who chooses the replica.
+    pub router: Routing,
+    /// The profile's scheduler settings with the scenario's own over them.
+    pub scheduler: EngineConfig,
+    /// See [`ServerLimits`].
+    pub max_num_queued_reqs: Option<u64>,
+    /// See [`ServerLimits`].
+    pub max_num_queued_tokens: Option<u64>,
+    /// The client's time limit for an answer, over the manifest's.
+    pub timeout: Option<Nanos>,
+    /// The client's time limit for the first token, over the manifest's.
+    pub ttft_timeout: Option<Nanos>,
+    /// Groups of prompts with a shared prefix, for the warm experiment.
+    pub prefix_groups: Vec<PrefixGroup>,
+    /// The experiment.
+    pub experiment: Experiment,
+}
+
+/// The router and how fresh its loads are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Routing {
+    /// The policy.
+    pub policy: RouterPolicy,
+    /// Engines' loads are polled this often; None: the router's own count in flight.
+    pub poll_interval: Option<Nanos>,
+}
+
+/// What is measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Experiment {
+    /// Offered rates of a sweep, rising.
+    pub rates_rps: Vec<f64>,
+    /// Whether prompts share the prefixes of the groups.
+    pub shared_prefixes: bool,
+    /// Independent repeats of each point.
+    pub repeats: u64,
+    /// The timeline's interval.
+    pub sample_interval: Nanos,
+    /// A run ends at this many times its schedule's requests, even if a class lacks successes.
+    pub max_continuation: f64,
+}
+
+impl Scenario {
+    /// The path of the profile a scenario names: read first, because its settings are what the scenario's own
+    /// change.
+    ///
+    /// # Errors
+    /// If the file is no mapping or names no profile.
+    pub fn profile_path(file: &str, text: &str) -> Result<String, Faults> {
+        let mut path = None;
+        let read = Reader::read(file, text, |fields| {
+            path = fields.req("profile").string();
+            path.clone()
+        });
+        path.map_or_else(|| read, Ok)
+    }
+
+    /// Reads a scenario over its profile.
+    ///
+    /// # Errors
+    /// All faults of the file, each with its line.
+    pub fn parse(file: &str, text: &str, profile: &Profile, manifest: &Manifest) -> Result<Scenario, Faults> {
+        Reader::read(file, text, |fields| {
+            let path = fields.req("profile").string();
+            let router = mapping(&fields.req("router"), read_routing);
+            let engine_item = fields.opt("engine");
+            let engine = if engine_item.is_present() {
+                mapping(&engine_item, |f| read_engine(f, &profile.scheduler))?
+            } else {
+                (profile.scheduler.clone(), None, None)
+            };
+            report(&engine_item, &engine.0);
+            let client = fields.opt("client");
+            let limits =
+                if client.is_present() { mapping(&client, read_client)? } else { Default::default() };
+            let groups = fields.opt("prefix_groups");
+            let prefix_groups =
+                if groups.is_present() { read_prefix_groups(&groups, &manifest.classes)? } else { Vec::new() };
+            let experiment = mapping(&fields.req("experiment"), read_experiment);
+            let mut scheduler = engine.0;
+            scheduler.enable_prefix_caching &= manifest.engine.prefix_cache;
+            Some(Scenario {
+                profile: path?,
+                router: router?,
+                scheduler,
+                max_num_queued_reqs: engine.1,
+                max_num_queued_tokens: engine.2,
+                timeout: limits.0.or(manifest.client.timeout),
+                ttft_timeout: limits.1.or(manifest.client.ttft_timeout),
+                prefix_groups,
+                experiment: experiment?,
+            })
+        })
+    }
+
+    /// What a run of `replicas` replicas needs.
+    #[must_use]
+    pub fn run_config(&self, manifest: &Manifest, profile: &Profile, replicas: u32) -> RunConfig {
+        let pool = u64::from(self.scheduler.usable_blocks()) * u64::from(self.scheduler.block_size);
+        let max_request_tokens = u32::try_from(pool).unwrap_or(u32::MAX).min(self.scheduler.max_model_len);
+        let scheduled = manifest.client.initial_scheduled_requests;
+        RunConfig {
+            replicas,
+            step_time: profile.step_time.clone(),
+            front_end: profile.front_end,
+            limits: ServerLimits {
+                max_request_tokens,
+                max_queued_requests: self.max_num_queued_reqs,
+                max_queued_tokens: self.max_num_queued_tokens,
+            },
+            router: self.router.policy,
+            poll_interval: self.router.poll_interval,
+            timeout: self.timeout,
+            ttft_timeout: self.ttft_timeout,
+            sample_interval: self.experiment.sample_interval,
+            enough: Enough {
+                successes: manifest.acceptance.min_successful_samples_per_class,
+                max_requests: (scheduled as f64 * self.experiment.max_continuation) as u64,
+            },
+        }
+    }
+}
+
+fn read_routing(fields: &mut Fields<'_>) -> Option<Routing> {
+    let policy = fields.req("policy").word(&RouterPolicy::WORDS);
+    let poll = fields.opt("poll_interval_seconds").f64(above(0.0, 3600.0));
+    Some(Routing { policy: policy?, poll_interval: seconds(poll) })
+}
+
+type EngineSettings = (EngineConfig, Option<u64>, Option<u64>);
+
+fn read_engine(fields: &mut Fields<'_>, base: &EngineConfig) -> Option<EngineSettings> {
+    let scheduler = read_scheduler(fields, Some(base));
+    let requests = fields.opt("max_num_queued_reqs").u64(1..=u64::MAX);
+    let tokens = fields.opt("max_num_queued_tokens").u64(1..=u64::MAX);
+    Some((scheduler?, requests, tokens))
+}
+
+fn read_client(fields: &mut Fields<'_>) -> Option<(Option<Nanos>, Option<Nanos>)> {
+    let timeout = fields.opt("timeout_seconds").f64(above(0.0, 1e6));
+    let ttft_timeout = fields.opt("ttft_timeout_seconds").f64(above(0.0, 1e6));
+    Some((seconds(timeout), seconds(ttft_timeout)))
+}
+
+fn seconds(value: Option<f64>) -> Option<Nanos> {
+    value.and_then(|seconds| Nanos::from_seconds(seconds).ok())
+}
+
+fn read_experiment(fields: &mut Fields<'_>) -> Option<Experiment> {
+    let rates_item = fields.req("rates_rps");
+    let rates: Option<Vec<f64>> =
+        rates_item.list(1..=1000)?.iter().map(|item: &Item<'_>| item.f64(above(0.0, 1e6))).collect();
+    if rates.as_ref().is_some_and(|rates| !rates.is_sorted_by(|a, b| a < b)) {
+        rates_item.wrong("rates in rising order", "order them");
+    }
+    let cache = fields.opt("cache").word(&[("cold", false), ("warm", true)]).unwrap_or(false);
+    let repeats = fields.opt("repeats").u64(1..=1000).unwrap_or(1);
+    let interval = fields.opt("sample_interval_seconds").f64(from_to(0.001, 3600.0)).unwrap_or(1.0);
+    let continuation = fields.opt("max_continuation").f64(from_to(1.0, 1000.0)).unwrap_or(2.0);
+    Some(Experiment {
+        rates_rps: rates?,
+        shared_prefixes: cache,
+        repeats,
+        sample_interval: Nanos::from_seconds(interval).ok()?,
+        max_continuation: continuation,
+    })
+}

@@ -1,0 +1,111 @@
+//! Reading inputs and writing packs. A file appears whole or not at all: it is written beside its place and renamed.
+
+use crate::exit::CommandError;
+use std::fs;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use tempfile::NamedTempFile;
+
+/// Inputs beyond this are refused before they are read, in bytes.
+const INPUT_MAX_BYTES: u64 = 4 << 30;
+
+/// Reads an input file whole.
+pub fn read_bytes(path: &Path) -> Result<Vec<u8>, CommandError> {
+    let fail = |found: String, hint: &str| {
+        CommandError::bad_input(format!("{}: found {found}; expected a readable file; {hint}", path.display()))
+    };
+    let found = fs::metadata(path).map_err(|e| fail(e.to_string(), "check the path"))?;
+    if found.is_dir() {
+        return Err(fail("a directory".into(), "name a file in it"));
+    }
+    if found.len() > INPUT_MAX_BYTES {
+        return Err(fail(format!("{} bytes", found.len()), "at most 4 GiB"));
+    }
+    fs::read(path).map_err(|e| fail(e.to_string(), "check its permissions"))
+}
+
+/// Reads an input file as text.
+pub fn read_text(path: &Path) -> Result<String, CommandError> {
+    String::from_utf8(read_bytes(path)?).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let line = error.as_bytes()[..at].iter().filter(|&&b| b == b'\n').count() + 1;
+        CommandError::bad_input(format!(
+            "{}:{line}: found a byte that is not UTF-8; expected UTF-8 text; save the file as UTF-8",
+            path.display()
+        ))
+    })
+}
+
+/// A file being written. Dropped without [`Pending::keep`], it leaves nothing behind.
+pub struct Pending {
+    writer: BufWriter<NamedTempFile>,
+    path: PathBuf,
+}
+
+impl Pending {
+    /// Begins a file that will be at `path`.
+    pub fn create(path: &Path) -> Result<Pending, CommandError> {
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let file = NamedTempFile::new_in(folder).map_err(|error| unwritable(path, &error))?;
+        Ok(Pending { writer: BufWriter::with_capacity(1 << 18, file), path: path.to_owned() })
+    }
+
+    /// Puts the file in its place.
+    pub fn keep(self) -> Result<(), CommandError> {
+        let path = self.path;
+        let file = self.writer.into_inner().map_err(|error| unwritable(&path, error.error()))?;
+        set_usual_permissions(&file).map_err(|error| unwritable(&path, &error))?;
+        file.persist(&path).map_err(|error| unwritable(&path, &error.error))?;
+        Ok(())
+    }
+}
+
+/// Temporary files are private; what is kept is for everyone whom the process's own files are for.
+fn set_usual_permissions(file: &NamedTempFile) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    file.as_file().set_permissions(fs::Permissions::from_mode(0o644))
+}
+
+impl Write for Pending {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.writer.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.flush()
+    }
+}
+
+/// The error of a file that cannot be written.
+pub fn unwritable(path: &Path, error: &io::Error) -> CommandError {
+    CommandError::could_not_run(format!(
+        "{}: found {error}; expected to write there; free space or choose another --out",
+        path.display()
+    ))
+}
+
+/// Writes a file at once.
+pub fn write(path: &Path, bytes: &[u8]) -> Result<(), CommandError> {
+    let mut file = Pending::create(path)?;
+    file.write_all(bytes).map_err(|error| unwritable(path, &error))?;
+    file.keep()
+}
+
+/// Makes the directory that a command writes to: the given one, or `out/NAME`, `out/NAME-2`, ... whichever is new.
+pub fn output_directory(given: Option<&Path>, name: &str) -> Result<PathBuf, CommandError> {
+    if let Some(path) = given {
+        fs::create_dir_all(path).map_err(|error| unwritable(path, &error))?;
+        return Ok(path.to_owned());
+    }
+    let parent = Path::new("out");
+    fs::create_dir_all(parent).map_err(|error| unwritable(parent, &error))?;
+    for number in 1..100_000u32 {
+        let path = parent.join(if number == 1 { name.to_owned() } else { format!("{name}-{number}") });
+        match fs::create_dir(&path) {
+            Ok(()) => return Ok(path),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(unwritable(&path, &error)),
+        }
+    }
+    Err(CommandError::could_not_run("out/: found 100,000 packs of this name; expected room; name one with --out"))
+}

@@ -1,0 +1,112 @@
+//! Loading a scenario: its directory's two files, the profile it names, and the trace if it replays one.
+
+use crate::exit::CommandError;
+use crate::files::{read_bytes, read_text};
+use scaleproof_pack::manifest::{ArrivalPattern, Manifest};
+use scaleproof_pack::trace::Trace;
+use scaleproof_sim::profile::Profile;
+use scaleproof_sim::scenario::Scenario;
+use std::path::{Path, PathBuf};
+
+/// A scenario with all that it names, checked.
+pub struct Loaded {
+    /// Its directory.
+    pub directory: PathBuf,
+    /// The manifest's text, which goes into every pack.
+    pub manifest_text: String,
+    /// What is offered, and the gates.
+    pub manifest: Manifest,
+    /// The fleet and the experiment.
+    pub scenario: Scenario,
+    /// The engine.
+    pub profile: Profile,
+    /// The trace, for a replay.
+    pub trace: Option<Trace>,
+}
+
+/// The files of a scenario's directory.
+const MANIFEST: &str = "workload-manifest.yaml";
+const SCENARIO: &str = "scenario.yaml";
+
+/// Loads the scenario in `directory`. `trace` replaces the trace file that the manifest names.
+pub fn load(directory: &Path, trace: Option<&Path>) -> Result<Loaded, CommandError> {
+    if !directory.is_dir() {
+        return Err(CommandError::bad_input(format!(
+            "{}: found no directory; expected a scenario, a directory with {MANIFEST} and {SCENARIO}; \
+             scenarios/tp2-dp4 is one",
+            directory.display()
+        )));
+    }
+    let (manifest_path, scenario_path) = (directory.join(MANIFEST), directory.join(SCENARIO));
+    let (manifest_text, scenario_text) = (read_text(&manifest_path)?, read_text(&scenario_path)?);
+    let manifest =
+        Manifest::parse(&manifest_path.display().to_string(), &manifest_text).map_err(CommandError::bad_input)?;
+    let scenario_name = scenario_path.display().to_string();
+    let profile_path = directory
+        .join(Scenario::profile_path(&scenario_name, &scenario_text).map_err(CommandError::bad_input)?);
+    let profile_text = read_text(&profile_path)?;
+    let profile =
+        Profile::parse(&profile_path.display().to_string(), &profile_text).map_err(CommandError::bad_input)?;
+    let scenario = Scenario::parse(&scenario_name, &scenario_text, &profile, &manifest)
+        .map_err(CommandError::bad_input)?;
+    let trace = load_trace(directory, &manifest, trace)?;
+    let loaded = Loaded { directory: directory.to_owned(), manifest_text, manifest, scenario, profile, trace };
+    loaded.refuse_what_is_not_modelled()?;
+    Ok(loaded)
+}
+
+fn load_trace(
+    directory: &Path,
+    manifest: &Manifest,
+    given: Option<&Path>,
+) -> Result<Option<Trace>, CommandError> {
+    let ArrivalPattern::Trace(source) = &manifest.client.arrivals else {
+        return match given {
+            None => Ok(None),
+            Some(path) => Err(CommandError::bad_input(format!(
+                "--trace {}: found a manifest whose arrivals are generated; expected `arrival_pattern: trace`; \
+                 remove --trace or change the manifest",
+                path.display()
+            ))),
+        };
+    };
+    let path = given.map_or_else(|| directory.join(&source.file), Path::to_owned);
+    let bytes = read_bytes(&path)?;
+    let trace = Trace::parse(&path.display().to_string(), &bytes, source.format).map_err(CommandError::bad_input)?;
+    Ok(Some(trace))
+}
+
+impl Loaded {
+    /// Refuses a manifest that asks for what the simulator does not do: a number would look fine and be wrong.
+    fn refuse_what_is_not_modelled(&self) -> Result<(), CommandError> {
+        let engine = &self.manifest.engine;
+        let placement = engine.placement;
+        let mut faults = Vec::new();
+        let file = self.directory.join(MANIFEST).display().to_string();
+        for (on, field) in [
+            (engine.speculative_decoding, "engine.speculative_decoding"),
+            (engine.disaggregated_prefill, "engine.disaggregated_prefill"),
+        ] {
+            if on {
+                faults.push(format!("{file}: {field}: found enabled; expected disabled; it is not modelled yet"));
+            }
+        }
+        let profile = &self.profile;
+        for (field, found, expected) in [
+            ("engine.placement.tp", placement.tp.to_string(), profile.tp.to_string()),
+            ("engine.placement.pp", placement.pp.to_string(), profile.pp.to_string()),
+            ("model.id", self.manifest.model.id.clone(), profile.model_id.clone()),
+            ("model.revision", self.manifest.model.revision.clone(), profile.model_revision.clone()),
+            ("model.precision", self.manifest.model.precision.clone(), profile.precision.clone()),
+        ] {
+            if found != expected {
+                faults.push(format!(
+                    "{file}: {field}: found {found}; expected {expected}, as in the profile {}; name a profile \
+                     that was made for this system",
+                    profile.name
+                ));
+            }
+        }
+        if faults.is_empty() { Ok(()) } else { Err(CommandError::bad_input(faults.join("\n"))) }
+    }
+}

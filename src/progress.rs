@@ -1,0 +1,112 @@
+//! Progress of long work: a bar with an ETA on a terminal, plain lines elsewhere, nothing in the first two seconds.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::{IsTerminal, Write};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Shorter work shows nothing.
+const QUIET: Duration = Duration::from_secs(2);
+/// Plain lines come this far apart.
+const LINE_EVERY: Duration = Duration::from_secs(5);
+
+static STOP: AtomicBool = AtomicBool::new(false);
+
+/// Makes Ctrl-C ask running work to stop; a second one ends the process.
+pub fn catch_interrupts() {
+    let handler = || {
+        if STOP.swap(true, Ordering::Relaxed) {
+            std::process::exit(3);
+        }
+    };
+    if ctrlc::set_handler(handler).is_err() {
+        say("note: Ctrl-C cannot be caught here; it will end the command at once");
+    }
+}
+
+/// Whether the user asked to stop.
+pub fn interrupted() -> bool {
+    STOP.load(Ordering::Relaxed)
+}
+
+/// A line for the user, on standard error.
+pub fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// Progress over all points of a command, shared by its threads.
+pub struct Progress {
+    started: Instant,
+    label: String,
+    total: AtomicU64,
+    done: AtomicU64,
+    bar: Option<ProgressBar>,
+    last_line: Mutex<Instant>,
+}
+
+impl Progress {
+    /// Begins. `total` in attempts; it may grow.
+    pub fn start(label: &str, total: u64) -> Progress {
+        let started = Instant::now();
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
+            let template = "{msg} [{wide_bar}] {human_pos}/{human_len} attempts, {eta} left";
+            bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
+            bar.set_message(label.to_owned());
+            bar
+        });
+        Progress {
+            started,
+            label: label.to_owned(),
+            total: total.into(),
+            done: 0.into(),
+            bar,
+            last_line: Mutex::new(started),
+        }
+    }
+
+    /// More work than thought.
+    pub fn grow(&self, attempts: u64) {
+        self.total.fetch_add(attempts, Ordering::Relaxed);
+    }
+
+    /// Some of it is done.
+    pub fn advance(&self, attempts: u64) {
+        let done = self.done.fetch_add(attempts, Ordering::Relaxed) + attempts;
+        let total = self.total.load(Ordering::Relaxed).max(done);
+        let elapsed = self.started.elapsed();
+        if elapsed < QUIET {
+            return;
+        }
+        match &self.bar {
+            Some(bar) => {
+                if bar.is_hidden() {
+                    bar.set_draw_target(ProgressDrawTarget::stderr());
+                    bar.reset_eta();
+                }
+                bar.set_length(total);
+                bar.set_position(done);
+            }
+            None => self.line(done, total, elapsed),
+        }
+    }
+
+    fn line(&self, done: u64, total: u64, elapsed: Duration) {
+        let Ok(mut last) = self.last_line.try_lock() else { return };
+        if last.elapsed() < LINE_EVERY && *last != self.started {
+            return;
+        }
+        *last = Instant::now();
+        let left = elapsed.as_secs_f64() * (total - done) as f64 / done.max(1) as f64;
+        say(&format!("{}: {done} of {total} attempts, about {left:.0} s left", self.label));
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
