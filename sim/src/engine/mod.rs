@@ -2,6 +2,14 @@
 //! `update`. The simulator's replica drives it in virtual time; `oracle` drives it call by call against recorded
 //! decisions of the real engine.
 
+pub mod block_pool;
+mod config;
+pub mod oracle;
+pub mod token_chain;
+pub mod vllm;
+
+pub use config::{EngineConfig, SchedulingPolicy};
+
 use scaleproof_pack::prompt::{Segment, TokenStream};
 
 /// A request as the engine sees it.

@@ -1,0 +1,200 @@
+//! Drives the scheduler call by call with a fake model runner, as the recorded cases of the real engine were made.
+//! No time passes: arrivals are keyed to `schedule` calls.
+
+mod case;
+mod record;
+
+use std::collections::VecDeque;
+
+use super::vllm::VllmScheduler;
+use super::{Batch, BatchScheduler, Emitted, Finish, Sample};
+use case::{Case, CaseRequest};
+use record::Line;
+
+pub use case::OracleError;
+pub use record::{Difference, first_difference};
+
+/// Schedule calls after which a case without a bound of its own is given up.
+const CALLS_MAX: u64 = 10_000_000;
+
+/// Runs a case and returns its records, a JSON line each: one for every `schedule` call, one for every `update`.
+/// `docs/engines.md` describes the case and the records.
+///
+/// # Errors
+/// The text is no usable case, or its run can have no end.
+pub fn run(case_json: &str) -> Result<Vec<String>, OracleError> {
+    let case = Case::read(case_json)?;
+    let scheduler = VllmScheduler::new(&case.engine).map_err(OracleError::Case)?;
+    Driver::new(&case, scheduler).run()
+}
+
+struct Driver<'a> {
+    case: &'a Case,
+    scheduler: VllmScheduler,
+    /// Positions still to be added, and to be aborted, in that order.
+    arrivals: VecDeque<usize>,
+    aborts: VecDeque<(i64, usize)>,
+    /// Tokens that the fake runner sampled for each request.
+    sampled: Vec<u32>,
+    in_flight: VecDeque<(u64, Batch)>,
+    call: i64,
+    calls: u64,
+    records: Vec<String>,
+}
+
+impl<'a> Driver<'a> {
+    fn new(case: &'a Case, scheduler: VllmScheduler) -> Driver<'a> {
+        let mut arrivals: Vec<usize> = (0..case.requests.len()).collect();
+        arrivals.sort_by_key(|&position| (case.requests[position].arrives_at_call, position));
+        let mut aborts: Vec<(i64, usize)> = case
+            .requests
+            .iter()
+            .enumerate()
+            .filter_map(|(position, request)| request.abort_at_call.map(|call| (call, position)))
+            .collect();
+        aborts.sort_unstable();
+        Driver {
+            case,
+            scheduler,
+            arrivals: arrivals.into(),
+            aborts: aborts.into(),
+            sampled: vec![0; case.requests.len()],
+            in_flight: VecDeque::new(),
+            call: 0,
+            calls: 0,
+            records: Vec::new(),
+        }
+    }
+
+    fn run(mut self) -> Result<Vec<String>, OracleError> {
+        while !self.arrivals.is_empty() || !self.in_flight.is_empty() || self.scheduler.has_requests() {
+            self.take_in();
+            if self.scheduler.has_requests() {
+                if self.case.max_calls.is_some_and(|most| self.calls >= most) {
+                    break;
+                }
+                let executed = self.schedule()?;
+                let room = self.in_flight.len() < self.scheduler.depth();
+                if room && (executed || self.scheduler.has_requests()) {
+                    continue;
+                }
+            }
+            if let Some((call, batch)) = self.in_flight.pop_front() {
+                self.complete(call, &batch);
+            }
+        }
+        Ok(self.records)
+    }
+
+    /// Adds what has arrived and aborts what is to be aborted by now. An idle engine skips to the next arrival.
+    fn take_in(&mut self) {
+        if let Some(&next) = self.arrivals.front()
+            && self.in_flight.is_empty()
+            && !self.scheduler.has_requests()
+        {
+            self.call = self.call.max(self.case.requests[next].arrives_at_call);
+        }
+        while let Some(&position) = self.arrivals.front()
+            && self.case.requests[position].arrives_at_call <= self.call
+        {
+            self.arrivals.pop_front();
+            self.scheduler.add_ranked(self.case.requests[position].engine.clone(), position as u64);
+        }
+        while let Some(&(call, position)) = self.aborts.front()
+            && call <= self.call
+        {
+            self.aborts.pop_front();
+            self.scheduler.abort(position as u64);
+        }
+    }
+
+    /// One `schedule` call. Whether its batch has tokens.
+    fn schedule(&mut self) -> Result<bool, OracleError> {
+        let mut batch = Batch::default();
+        self.scheduler.schedule(&mut batch);
+        self.record_schedule(&batch);
+        let executed = !batch.rows.is_empty();
+        let idle =
+            !executed && batch.preempted.is_empty() && self.in_flight.iter().all(|(_, b)| b.rows.is_empty());
+        if idle && self.arrivals.is_empty() && self.aborts.is_empty() && self.case.max_calls.is_none() {
+            self.check_stalled()?;
+        }
+        self.in_flight.push_back((self.call as u64, batch));
+        self.call += 1;
+        self.calls += 1;
+        if self.case.max_calls.is_none() && self.calls >= CALLS_MAX {
+            return Err(OracleError::Endless { calls: CALLS_MAX });
+        }
+        Ok(executed)
+    }
+
+    /// An engine that scheduled nothing, with nothing in flight and nothing to come, will never schedule anything.
+    fn check_stalled(&self) -> Result<(), OracleError> {
+        if !self.scheduler.has_requests() {
+            return Ok(());
+        }
+        let known = self.scheduler.running().chain(self.scheduler.waiting());
+        Err(OracleError::Stalled {
+            call: self.call as u64,
+            waiting: known.map(|id| self.name(id).to_owned()).collect(),
+        })
+    }
+
+    /// Samples for, updates with and records the batch of `call`.
+    fn complete(&mut self, call: u64, batch: &Batch) {
+        let mut samples = Vec::with_capacity(batch.rows.len());
+        for row in &batch.rows {
+            samples.push(if row.samples { self.sample(row.id) } else { Sample::Nothing });
+        }
+        let mut emitted = Vec::new();
+        self.scheduler.update(batch, &samples, &mut emitted);
+        self.record_update(call, &emitted);
+    }
+
+    fn sample(&mut self, id: u64) -> Sample {
+        let count = &mut self.sampled[id as usize];
+        *count += 1;
+        if self.case.requests[id as usize].stops_after == Some(*count) { Sample::Stop } else { Sample::Token }
+    }
+
+    fn name(&self, id: u64) -> &'a str {
+        let request: &CaseRequest = &self.case.requests[id as usize];
+        &request.name
+    }
+
+    fn record_schedule(&mut self, batch: &Batch) {
+        let counted = |&(id, tokens): &(u64, u32)| (self.name(id), tokens);
+        let mut resumed: Vec<(&str, u32)> = batch.resumed.iter().map(counted).collect();
+        resumed.sort_unstable();
+        let mut preempted: Vec<&str> = batch.preempted.iter().map(|&id| self.name(id)).collect();
+        preempted.sort_unstable();
+        let line = Line::new()
+            .number("call", self.call as u64)
+            .counts("scheduled", batch.rows.iter().map(|row| (self.name(row.id), row.tokens)))
+            .counts("admitted", batch.admitted.iter().map(counted))
+            .counts("resumed", resumed)
+            .names("preempted", preempted)
+            .names("running", self.scheduler.running().map(|id| self.name(id)))
+            .names("waiting", self.scheduler.waiting().map(|id| self.name(id)))
+            .number("free_blocks", u64::from(self.scheduler.free_blocks()))
+            .finish();
+        self.records.push(line);
+    }
+
+    fn record_update(&mut self, call: u64, emitted: &[Emitted]) {
+        let finished = emitted.iter().filter_map(|one| {
+            let word = match one.finish? {
+                Finish::Length => "length",
+                Finish::Stop => "stop",
+            };
+            Some((self.name(one.id), word))
+        });
+        let line = Line::new()
+            .number("update", call)
+            .counts("emitted", emitted.iter().map(|one| (self.name(one.id), one.tokens)))
+            .pairs("finished", finished)
+            .number("free_blocks", u64::from(self.scheduler.free_blocks()))
+            .finish();
+        self.records.push(line);
+    }
+}

@@ -1,0 +1,139 @@
+//! vLLM's V1 scheduler: the decisions of `Scheduler` and `AsyncScheduler` of version 0.32.0 for dense models with
+//! full attention, call by call. `docs/engines.md` says what is not modelled.
+
+mod queue;
+mod request;
+mod schedule;
+#[cfg(test)]
+mod tests;
+mod update;
+
+use queue::WaitingQueue;
+use request::{Requests, Slot, Status};
+
+use super::block_pool::{BlockPool, Hit};
+use super::{Batch, BatchScheduler, Emitted, EngineConfig, EngineLoad, EngineRequest, EngineTotals, Sample};
+
+/// One engine's scheduler and its block pool.
+#[derive(Clone, Debug)]
+pub struct VllmScheduler {
+    config: EngineConfig,
+    pool: BlockPool,
+    requests: Requests,
+    /// In the order of admission.
+    running: Vec<Slot>,
+    waiting: WaitingQueue,
+    /// Whether a request ended since the last `schedule`: the workers still have to be told, so one more call is due.
+    ended_unreported: bool,
+    arrivals: u64,
+    totals: EngineTotals,
+    /// Scratch of the admission at hand.
+    hit: Hit,
+}
+
+impl VllmScheduler {
+    /// An idle engine.
+    ///
+    /// # Errors
+    /// All faults of `config` (`EngineConfig::check`).
+    pub fn new(config: &EngineConfig) -> Result<VllmScheduler, Vec<String>> {
+        let faults = config.check();
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        Ok(VllmScheduler {
+            pool: BlockPool::new(config.num_blocks, config.enable_prefix_caching),
+            requests: Requests::default(),
+            running: Vec::new(),
+            waiting: WaitingQueue::new(config.policy),
+            ended_unreported: false,
+            arrivals: 0,
+            totals: EngineTotals::default(),
+            hit: Hit::default(),
+            config: config.clone(),
+        })
+    }
+
+    /// `add`, with an arrival order among equal priorities that is not the order of the calls. Ranks differ.
+    pub fn add_ranked(&mut self, request: EngineRequest, rank: u64) {
+        debug_assert!(self.requests.find(request.id).is_none(), "request {} is known", request.id);
+        let priority = request.priority;
+        let slot = self.requests.insert(request, rank, self.config.block_size);
+        self.requests.get_mut(slot).place = self.waiting.push(slot, priority, rank);
+    }
+
+    /// Whether a request is known: waiting, running or preempted.
+    #[must_use]
+    pub fn knows(&self, id: u64) -> bool {
+        self.requests.find(id).is_some()
+    }
+
+    /// The running requests, in their order.
+    pub fn running(&self) -> impl Iterator<Item = u64> {
+        self.running.iter().map(|&slot| self.requests.get(slot).id)
+    }
+
+    /// The waiting requests, in the order in which they are tried.
+    pub fn waiting(&self) -> impl Iterator<Item = u64> {
+        self.waiting.iter().map(|slot| self.requests.get(slot).id)
+    }
+
+    /// Blocks that could be allocated now.
+    #[must_use]
+    pub fn free_blocks(&self) -> u32 {
+        self.pool.free()
+    }
+
+    /// Ends a request that is in neither queue any more.
+    fn forget(&mut self, slot: Slot) {
+        self.pool.release(&mut self.requests.get_mut(slot).holding);
+        self.requests.remove(slot);
+        self.ended_unreported = true;
+    }
+}
+
+impl BatchScheduler for VllmScheduler {
+    fn add(&mut self, request: EngineRequest) {
+        self.arrivals += 1;
+        self.add_ranked(request, self.arrivals);
+    }
+
+    fn abort(&mut self, id: u64) -> bool {
+        let Some(slot) = self.requests.find(id) else { return false };
+        match self.requests.get(slot).status {
+            Status::Running => self.running.retain(|&other| other != slot),
+            _ => self.waiting.remove(self.requests.get(slot).place),
+        }
+        self.forget(slot);
+        true
+    }
+
+    fn has_requests(&self) -> bool {
+        self.ended_unreported || !self.running.is_empty() || self.waiting.len() > 0
+    }
+
+    fn schedule(&mut self, batch: &mut Batch) {
+        self.schedule_step(batch);
+    }
+
+    fn update(&mut self, batch: &Batch, samples: &[Sample], emitted: &mut Vec<Emitted>) {
+        self.update_step(batch, samples, emitted);
+    }
+
+    fn load(&self) -> EngineLoad {
+        EngineLoad {
+            waiting: self.waiting.len() as u32,
+            running: self.running.len() as u32,
+            kv_blocks_used: self.config.usable_blocks() - self.pool.free(),
+            kv_blocks_total: self.config.usable_blocks(),
+        }
+    }
+
+    fn totals(&self) -> EngineTotals {
+        EngineTotals { evictions: self.pool.evictions(), ..self.totals }
+    }
+
+    fn depth(&self) -> usize {
+        self.config.depth()
+    }
+}

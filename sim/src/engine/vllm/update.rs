@@ -1,0 +1,67 @@
+//! What a finished step changes.
+
+use super::VllmScheduler;
+use super::request::{Slot, Status};
+use crate::engine::{Batch, Emitted, Finish, Row, Sample};
+
+impl VllmScheduler {
+    pub(super) fn update_step(&mut self, batch: &Batch, samples: &[Sample], emitted: &mut Vec<Emitted>) {
+        debug_assert_eq!(batch.rows.len(), samples.len(), "one sample a row");
+        let mut ended_running = false;
+        for (row, &sample) in batch.rows.iter().zip(samples) {
+            // Aborted while the step ran, or ended by the step before: the row was in vain.
+            let Some(slot) = self.requests.find(row.id) else { continue };
+            let stale = self.drain(slot, row);
+            if sample == Sample::Nothing {
+                continue;
+            }
+            let finish = self.receive(slot, sample, stale);
+            emitted.push(Emitted { id: row.id, tokens: 1, finish });
+            if finish.is_some() {
+                let request = self.requests.get(slot);
+                match request.status {
+                    Status::Running => ended_running = true,
+                    _ => self.waiting.remove(request.place),
+                }
+                self.forget(slot);
+            }
+        }
+        if ended_running {
+            let requests = &self.requests;
+            self.running.retain(|&slot| requests.get(slot).status == Status::Running);
+        }
+    }
+
+    /// Takes a row out of the counts in flight. Whether its output is older than the request's last preemption.
+    fn drain(&mut self, slot: Slot, row: &Row) -> bool {
+        let request = self.requests.get_mut(slot);
+        request.in_flight_tokens = request.in_flight_tokens.saturating_sub(row.tokens);
+        let stale = request.stale_tokens > 0;
+        request.stale_tokens = request.stale_tokens.saturating_sub(row.tokens);
+        stale
+    }
+
+    /// Appends one sampled token.
+    fn receive(&mut self, slot: Slot, sample: Sample, stale: bool) -> Option<Finish> {
+        let request = self.requests.get_mut(slot);
+        request.known_tokens += 1;
+        let full_length = request.known_tokens >= self.config.max_model_len
+            || request.output_tokens() >= request.max_tokens;
+        if self.config.async_scheduling {
+            if !stale {
+                request.placeholders = request.placeholders.saturating_sub(1);
+            }
+            // A block that a decode row filled has its name only now that its last token is known.
+            if request.status == Status::Running {
+                let settled = request.computed_tokens - request.placeholders;
+                let full_blocks = settled / self.config.block_size;
+                self.pool.register(&mut request.holding, &mut request.chain, full_blocks);
+            }
+        }
+        match sample {
+            Sample::Stop => Some(Finish::Stop),
+            _ if full_length => Some(Finish::Length),
+            _ => None,
+        }
+    }
+}
