@@ -1,3 +1,45 @@
-//! The command line.
+//! scaleproof: predict what an LLM serving fleet does under load. The command line.
 
-fn main() {}
+mod args;
+mod commands;
+mod exit;
+mod files;
+mod input;
+mod point;
+mod progress;
+mod study;
+mod table;
+
+use args::{Cli, Command};
+use clap::Parser;
+use exit::Exit;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() { Exit::BadInput.into() } else { Exit::Passed.into() };
+        }
+    };
+    progress::catch_interrupts();
+    let outcome = match &cli.command {
+        Command::Simulate(args) => commands::simulate::run(args),
+        Command::Sweep(args) => commands::sweep::run(args),
+        Command::Capacity(args) => commands::capacity::run(args),
+        Command::Plan(args) => commands::plan::run(args),
+        Command::Analyze(args) => commands::analyze::run(args),
+        Command::Schedule(args) => commands::schedule::run(args),
+        Command::Oracle(args) => commands::oracle::run(args),
+    };
+    match outcome {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            for line in error.message.lines() {
+                progress::say(&format!("error: {line}"));
+            }
+            error.exit.into()
+        }
+    }
+}

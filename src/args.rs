@@ -1,0 +1,220 @@
+//! The arguments of every command.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Predict what an LLM serving fleet does under load, from a frozen, seeded schedule.
+#[derive(Debug, Parser)]
+#[command(name = "scaleproof", version, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Simulate one operating point and write its pack
+    ///
+    /// Example: scaleproof simulate scenarios/tp2-dp4 --rps 24
+    Simulate(SimulateArgs),
+    /// Simulate a scenario at several offered rates and write a study pack
+    ///
+    /// Example: scaleproof sweep scenarios/tp2-dp4 --rps 16,20,24,28 --repeats 3
+    Sweep(SweepArgs),
+    /// Find the highest offered rate that passes every gate, and the gate that fails first above it
+    ///
+    /// Example: scaleproof capacity scenarios/tp2-dp4 --refined --repeats 5
+    Capacity(CapacityArgs),
+    /// Turn a peak into replicas and GPUs, then simulate that fleet
+    ///
+    /// Example: scaleproof plan scenarios/tp2-dp4 --peak 36
+    Plan(PlanArgs),
+    /// Judge a requests.csv by a manifest's cutoffs and gates, and print one JSON object
+    ///
+    /// Example: scaleproof analyze requests.csv --manifest workload-manifest.yaml --duration-s 300
+    /// --queue-trend flat
+    Analyze(AnalyzeArgs),
+    /// Write the frozen schedule as CSV and print its hash
+    ///
+    /// Example: scaleproof schedule scenarios/tp2-dp4 --rps 24 --out schedule.csv
+    Schedule(ScheduleArgs),
+    /// Drive the scheduler through a recorded case, call by call, and print its decisions as JSON lines
+    ///
+    /// Example: scaleproof oracle case.json
+    Oracle(OracleArgs),
+}
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    Text,
+    /// One JSON object.
+    Json,
+}
+
+/// Whether prompts share prefixes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Cache {
+    /// No shared prefix.
+    Cold,
+    /// The scenario's prefix groups.
+    Warm,
+}
+
+/// What every command that simulates takes.
+#[derive(Debug, Args)]
+pub struct ScenarioArgs {
+    /// The scenario: a directory with workload-manifest.yaml and scenario.yaml
+    pub scenario: PathBuf,
+    /// Replay this trace instead of the file the manifest names
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Cold prompts share nothing; warm ones share the scenario's prefix groups [default: the scenario's]
+    #[arg(long, value_enum)]
+    pub cache: Option<Cache>,
+    /// Seed of the schedule [default: the manifest's]
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Write the pack here [default: a new directory under out/]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// How to print the result
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+    /// Threads to use [default: all cores]. Results are the same for any number
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub threads: Option<u16>,
+}
+
+/// Arguments of `simulate`.
+#[derive(Debug, Args)]
+pub struct SimulateArgs {
+    #[command(flatten)]
+    pub common: ScenarioArgs,
+    #[command(flatten)]
+    pub load: LoadArgs,
+    /// Replicas [default: the manifest's]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub replicas: Option<u32>,
+    /// Which independent repeat of the schedule; 0 is the manifest's own
+    #[arg(long, default_value_t = 0)]
+    pub run: u64,
+}
+
+/// Open or closed loop.
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+pub struct LoadArgs {
+    /// Open loop at this offered rate, in requests per second [default: the scenario's highest]
+    #[arg(long, value_name = "R", value_parser = rate)]
+    pub rps: Option<f64>,
+    /// Closed loop with this many clients
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub concurrency: Option<u32>,
+}
+
+/// Arguments of `sweep`.
+#[derive(Debug, Args)]
+pub struct SweepArgs {
+    #[command(flatten)]
+    pub common: ScenarioArgs,
+    /// Offered rates, in requests per second [default: the scenario's]
+    #[arg(long, value_name = "R,R,...", value_delimiter = ',', value_parser = rate)]
+    pub rps: Vec<f64>,
+    /// Independent repeats of each point [default: the scenario's]
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub repeats: Option<u64>,
+}
+
+/// Arguments of `capacity`.
+#[derive(Debug, Args)]
+pub struct CapacityArgs {
+    #[command(flatten)]
+    pub sweep: SweepArgs,
+    /// After the grid, find the capacity by bisection, with an interval across the repeats
+    #[arg(long)]
+    pub refined: bool,
+    /// Bisect to within this many requests per second
+    #[arg(long, value_name = "R", default_value = "0.25", value_parser = rate)]
+    pub within: f64,
+}
+
+/// Arguments of `plan`.
+#[derive(Debug, Args)]
+pub struct PlanArgs {
+    #[command(flatten)]
+    pub capacity: CapacityArgs,
+    /// Peak offered rates to plan for, in requests per second
+    #[arg(long, value_name = "R,R,...", value_delimiter = ',', required = true, value_parser = rate)]
+    pub peak: Vec<f64>,
+    /// Replicas that may be lost at the peak
+    #[arg(long, value_name = "K", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    pub spare: u32,
+}
+
+/// Arguments of `analyze`.
+#[derive(Debug, Args)]
+pub struct AnalyzeArgs {
+    /// The attempts: request_id,class,ttft_ms,tpot_ms,e2e_ms,output_tokens,status
+    pub requests: PathBuf,
+    /// The workload manifest
+    #[arg(long, value_name = "FILE")]
+    pub manifest: PathBuf,
+    /// Length of the measured window, in seconds
+    #[arg(long, value_name = "S", value_parser = rate)]
+    pub duration_s: f64,
+    /// What the queue did
+    #[arg(long, value_enum)]
+    pub queue_trend: TypedTrend,
+}
+
+/// A queue trend typed in by hand, for a file that does not carry the queue's depth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TypedTrend {
+    /// It did not grow.
+    Flat,
+    /// It grew.
+    Growing,
+}
+
+/// Arguments of `schedule`.
+#[derive(Debug, Args)]
+pub struct ScheduleArgs {
+    #[command(flatten)]
+    pub common: ScenarioArgs,
+    #[command(flatten)]
+    pub load: LoadArgs,
+    /// Which independent repeat of the schedule; 0 is the manifest's own
+    #[arg(long, default_value_t = 0)]
+    pub run: u64,
+}
+
+/// Arguments of `oracle`.
+#[derive(Debug, Args)]
+pub struct OracleArgs {
+    /// The case
+    pub case: PathBuf,
+}
+
+/// A positive, finite number.
+fn rate(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value > 0.0 && value <= 1e9 => Ok(value),
+        Ok(value) => Err(format!("found {value}; expected a number above 0, at most 1e9")),
+        Err(_) => Err("expected a number".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_arguments_fit_together() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,9 @@
+//! One file a subcommand.
+
+pub mod analyze;
+pub mod capacity;
+pub mod oracle;
+pub mod plan;
+pub mod schedule;
+pub mod simulate;
+pub mod sweep;

@@ -1,0 +1,41 @@
+//! Tables for people: columns aligned, numbers to the right.
+
+/// Lays out rows under their headers, two spaces between columns.
+pub fn table(headers: &[&str], rows: &[Vec<String>]) -> String {
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
+        cells.chain([headers[column].chars().count()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..headers.len()).map(width).collect();
+    let line = |cells: Vec<&str>| {
+        let padded = cells.iter().zip(&widths).map(|(cell, width)| {
+            let space = " ".repeat(width.saturating_sub(cell.chars().count()));
+            let number = cell.starts_with(|c: char| c.is_ascii_digit() || c == '-');
+            if number { format!("{space}{cell}") } else { format!("{cell}{space}") }
+        });
+        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
+    };
+    let body = rows.iter().map(|row| line(row.iter().map(String::as_str).collect()));
+    std::iter::once(line(headers.to_vec())).chain(body).collect()
+}
+
+/// A number with `digits` decimals, or a dash where there is none.
+pub fn number(value: Option<f64>, digits: usize) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
+}
+
+/// A share as a percentage with one decimal, or a dash.
+pub fn percent(share: Option<f64>) -> String {
+    share.map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", share * 100.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_stand_right_and_words_left() {
+        let rows = vec![vec!["16".to_owned(), "flat".to_owned()], vec!["5".to_owned(), "growing".to_owned()]];
+        assert_eq!(table(&["rps", "queue"], &rows), "rps  queue\n 16  flat\n  5  growing\n");
+    }
+}
