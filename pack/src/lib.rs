@@ -6,6 +6,8 @@
 
 pub mod chance;
 pub mod experiment;
+pub mod fault;
+pub mod fields;
 pub mod hash;
 pub mod manifest;
 pub mod prompt;
@@ -13,3 +15,4 @@ pub mod record;
 pub mod schedule;
 pub mod time;
 pub mod timeline;
+pub mod yaml;

@@ -1,13 +1,28 @@
 //! The workload manifest: what is offered to which system, and the gates it must pass. Checked: a value of these
-//! types has passed every test of `Manifest::parse`.
+//! types has passed every test of [`Manifest::parse`]. docs/formats.md lists every field with its bounds.
+
+mod arrivals;
+mod client;
+mod distribution;
+mod parse;
+mod workload;
 
 use crate::time::Nanos;
+
+/// The greatest length of a prompt or an output, in tokens.
+pub const TOKENS_MAX: u32 = 10_000_000;
+/// The greatest number of requests in a schedule, warm-up and measured apart.
+pub const REQUESTS_MAX: u64 = 10_000_000;
+/// The greatest duration in a manifest, in seconds: 115 days.
+pub const DURATION_MAX_SECONDS: f64 = 1e7;
 
 /// A checked workload manifest.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Manifest {
     /// The date on which the system was frozen, as written.
     pub cutoff: String,
+    /// Optional immutable revision of the workload itself.
+    pub workload_revision: Option<String>,
     /// The model under test.
     pub model: Model,
     /// The engine and its placement.
@@ -82,11 +97,12 @@ pub struct Client {
     pub arrivals: ArrivalPattern,
     /// Least length of the measured window, in seconds.
     pub minimum_duration_seconds: f64,
-    /// Measured requests in the schedule (before any continuation).
+    /// Measured requests in the schedule (before any continuation). 0 for a trace whose manifest states none: its
+    /// rows are counted then.
     pub initial_scheduled_requests: u64,
     /// Seed of the schedule.
     pub request_schedule_seed: u64,
-    /// Requests of each class, in the order of `Manifest::classes`.
+    /// Requests of each class, in the order of `Manifest::classes`. Empty for a trace whose manifest states none.
     pub class_schedule_counts: Vec<u64>,
     /// Length of the warm-up before the window, in seconds.
     pub warmup_seconds: f64,
@@ -225,11 +241,11 @@ pub enum Distribution {
 pub struct Class {
     /// Name.
     pub name: String,
-    /// Share of requests.
+    /// Share of requests. 0 for a trace whose manifest states none.
     pub mix: f64,
-    /// Prompt tokens (for a later turn of a session: the new ones).
+    /// Prompt tokens (for a later turn of a session: the new ones). `Fixed(0.0)` for a trace: its rows have them.
     pub input_tokens: Distribution,
-    /// Output tokens.
+    /// Output tokens. `Fixed(0.0)` for a trace.
     pub output_tokens: Distribution,
     /// TTFT cutoff, in milliseconds.
     pub request_ttft_cutoff_ms: f64,
@@ -293,3 +309,6 @@ pub struct Acceptance {
     /// Share of its capacity at which the planned fleet may run.
     pub target_utilization: f64,
 }
+
+#[cfg(test)]
+mod tests;

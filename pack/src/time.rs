@@ -93,9 +93,46 @@ impl Sub for Nanos {
     }
 }
 
+/// Days from 1970-01-01 to the date `text`, written as `2026-08-29`. None if it is no date of
+/// the years 1 to 9999.
+#[must_use]
+pub fn civil_day(text: &str) -> Option<i64> {
+    let mut parts = text.split('-');
+    let mut number = |digits: usize| {
+        let part = parts.next()?;
+        let plain = part.len() == digits && part.bytes().all(|b| b.is_ascii_digit());
+        plain.then(|| part.parse::<i64>().ok()).flatten()
+    };
+    let (year, month, day) = (number(4)?, number(2)?, number(2)?);
+    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let lengths = [31, if leap { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let month_index = usize::try_from(month).ok()?.checked_sub(1)?;
+    let length = *lengths.get(month_index)?;
+    if parts.next().is_some() || year < 1 || !(1..=length).contains(&day) {
+        return None;
+    }
+    let before = year - 1;
+    let leap_days = before / 4 - before / 100 + before / 400;
+    let days_to_1970 = 1969 * 365 + 1969 / 4 - 1969 / 100 + 1969 / 400;
+    Some(before * 365 + leap_days - days_to_1970 + lengths[..month_index].iter().sum::<i64>() + day - 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dates_are_days_and_no_others() {
+        let days = [("1970-01-01", 0), ("2000-02-29", 11_016), ("2023-11-16", 19_677), ("1969-12-31", -1)];
+        for (text, day) in days {
+            assert_eq!(civil_day(text), Some(day), "{text}");
+        }
+        for bad in
+            ["2023-02-29", "2023-13-01", "2023-00-01", "2023-1-01", "2023-01-32", "2023-01", "+023-01-01", ""]
+        {
+            assert_eq!(civil_day(bad), None, "{bad}");
+        }
+    }
 
     #[test]
     fn a_float_becomes_time_or_is_refused() {
