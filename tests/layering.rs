@@ -61,7 +61,8 @@ fn every_member_is_a_known_room() {
 #[test]
 fn pure_crates_stay_pure() {
     for room in PURE {
-        let found = dependencies(&root().join(room).join("Cargo.toml"), &["dependencies", "build-dependencies"]);
+        let found =
+            dependencies(&root().join(room).join("Cargo.toml"), &["dependencies", "build-dependencies"]);
         let wrong: Vec<_> = BANNED_IN_PURE.iter().filter(|name| found.contains(**name)).collect();
         assert!(wrong.is_empty(), "{room} may not depend on {wrong:?}");
         let bans = std::fs::read_to_string(root().join(room).join("clippy.toml")).unwrap();

@@ -7,6 +7,8 @@ mod distribution;
 mod parse;
 mod workload;
 
+pub use workload::read_prefix_groups;
+
 use crate::time::Nanos;
 
 /// The greatest length of a prompt or an output, in tokens.

@@ -3,8 +3,10 @@
 mod attempt;
 pub mod engine;
 mod event;
+pub mod profile;
 mod replica;
 mod run;
+pub mod scenario;
 mod setup;
 mod source;
 pub mod step_time;

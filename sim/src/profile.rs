@@ -266,7 +266,8 @@ fn read_validity(fields: &mut Fields<'_>) -> Option<Validity> {
         }
         Some((low, high))
     };
-    let (batch_tokens, rows, context_tokens) = (range("batch_tokens"), range("rows"), range("context_tokens"));
+    let (batch_tokens, rows, context_tokens) =
+        (range("batch_tokens"), range("rows"), range("context_tokens"));
     Some(Validity { batch_tokens: batch_tokens?, rows: rows?, context_tokens: context_tokens? })
 }
 

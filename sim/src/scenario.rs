@@ -91,8 +91,8 @@ impl Scenario {
             let limits =
                 if client.is_present() { mapping(&client, read_client)? } else { Default::default() };
             let groups = fields.opt("prefix_groups");
-            let prefix_groups =
-                if groups.is_present() { read_prefix_groups(&groups, &manifest.classes)? } else { Vec::new() };
+            let names: Vec<&str> = manifest.classes.iter().map(|class| class.name.as_str()).collect();
+            let prefix_groups = read_prefix_groups(&groups, Some(&names));
             let experiment = mapping(&fields.req("experiment"), read_experiment);
             let mut scheduler = engine.0;
             scheduler.enable_prefix_caching &= manifest.engine.prefix_cache;
@@ -104,7 +104,7 @@ impl Scenario {
                 max_num_queued_tokens: engine.2,
                 timeout: limits.0.or(manifest.client.timeout),
                 ttft_timeout: limits.1.or(manifest.client.ttft_timeout),
-                prefix_groups,
+                prefix_groups: prefix_groups?,
                 experiment: experiment?,
             })
         })

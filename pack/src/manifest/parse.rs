@@ -31,7 +31,9 @@ fn manifest(top: &mut Fields<'_>) -> Option<Manifest> {
     let hashed = matches!(&arrivals, Some(ArrivalPattern::Trace(t)) if t.format == TraceFormat::Mooncake);
     let client = client.and_then(|fields| client::client(fields, arrivals, classes.as_deref()));
     let groups_item = top.opt("prefix_groups");
-    let prefix_groups = workload::prefix_groups(&groups_item, classes.as_deref());
+    let names: Option<Vec<&str>> =
+        classes.as_ref().map(|all| all.iter().map(|read| read.class.name.as_str()).collect());
+    let prefix_groups = workload::read_prefix_groups(&groups_item, names.as_deref());
     if hashed {
         groups_item.refuse("since the trace's block hashes name what is shared");
     }

@@ -106,8 +106,9 @@ fn length_rule(mut fields: Fields<'_>) -> Option<LengthRule> {
     Some(LengthRule { input_min, input_max, output_min, output_max })
 }
 
-/// Reads the prefix groups; `classes` are the manifest's, if they could be read.
-pub(super) fn prefix_groups(item: &Item<'_>, classes: Option<&[ReadClass<'_>]>) -> Option<Vec<PrefixGroup>> {
+/// Reads the prefix groups; `classes` are the names of the manifest's, if they could be read. None after a fault.
+#[must_use]
+pub fn read_prefix_groups(item: &Item<'_>, classes: Option<&[&str]>) -> Option<Vec<PrefixGroup>> {
     if !item.is_present() {
         return Some(Vec::new());
     }
@@ -120,7 +121,7 @@ pub(super) fn prefix_groups(item: &Item<'_>, classes: Option<&[ReadClass<'_>]>) 
 
 fn prefix_group(
     mut fields: Fields<'_>,
-    classes: Option<&[ReadClass<'_>]>,
+    classes: Option<&[&str]>,
     seen: &mut BTreeSet<String>,
 ) -> Option<PrefixGroup> {
     let name = unseen(&fields.req("name"), seen);
@@ -137,13 +138,12 @@ fn prefix_group(
     })
 }
 
-fn known_class(item: &Item<'_>, classes: Option<&[ReadClass<'_>]>) -> Option<String> {
+fn known_class(item: &Item<'_>, classes: Option<&[&str]>) -> Option<String> {
     let name = item.string()?;
-    if let Some(classes) = classes {
-        let names = || classes.iter().map(|read| read.class.name.as_str());
-        if !names().any(|known| known == name) {
-            item.wrong("a class of the workload", &crate::fault::suggestion(&name, names()));
-        }
+    if let Some(classes) = classes
+        && !classes.contains(&name.as_str())
+    {
+        item.wrong("a class of the workload", &crate::fault::suggestion(&name, classes.iter().copied()));
     }
     Some(name)
 }

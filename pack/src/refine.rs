@@ -1,0 +1,118 @@
+//! The capacity between two grid rates: bracketing, then sectioning, for one repeat of a schedule. The caller tests
+//! rates (in parallel, simulated or live) with the same random numbers, so that a rate differs from its neighbour
+//! only in how fast the same requests come.
+
+use serde::{Deserialize, Serialize};
+
+/// A search that has not closed its bracket after this many rounds gives up.
+const ROUNDS_MAX: u32 = 60;
+/// How far a rate is raised or lowered while no bracket is found.
+const STRIDE: f64 = 1.25;
+/// Rates below this share of the lowest tried at first count as none.
+const FLOOR: f64 = 1e-3;
+
+/// Where the capacity lies.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Bracket {
+    /// The highest rate found to pass; 0 if none does.
+    pub passing_rps: f64,
+    /// The lowest rate above it found to fail; null if none was found.
+    pub failing_rps: Option<f64>,
+}
+
+impl Bracket {
+    /// From rates already tested: the highest passing one, and the lowest failing one above it.
+    #[must_use]
+    pub fn of(tested: &[(f64, bool)]) -> Bracket {
+        let passing_rps = tested.iter().filter(|(_, pass)| *pass).map(|(rate, _)| *rate).fold(0.0, f64::max);
+        let failing = tested.iter().filter(|(rate, pass)| !pass && *rate > passing_rps).map(|(rate, _)| *rate);
+        Bracket { passing_rps, failing_rps: failing.min_by(f64::total_cmp) }
+    }
+
+    fn narrow(&mut self, rates: &[f64], passes: &[bool]) {
+        for (&rate, &pass) in rates.iter().zip(passes) {
+            match pass {
+                true => self.passing_rps = self.passing_rps.max(rate),
+                false => self.failing_rps = Some(self.failing_rps.map_or(rate, |failing| failing.min(rate))),
+            }
+        }
+        // Without a monotone answer the higher rate that passed decides, as it does on a grid.
+        self.failing_rps = self.failing_rps.filter(|&failing| failing > self.passing_rps);
+    }
+}
+
+/// Narrows `start` until it is at most `within` wide, testing `sections` rates a round by `test`, which gives one
+/// answer for each.
+///
+/// # Errors
+/// What `test` gives.
+pub fn refine<E>(
+    start: Bracket,
+    within: f64,
+    sections: usize,
+    mut test: impl FnMut(&[f64]) -> Result<Vec<bool>, E>,
+) -> Result<Bracket, E> {
+    let mut bracket = start;
+    let lowest = if start.passing_rps > 0.0 { start.passing_rps } else { start.failing_rps.unwrap_or(0.0) };
+    for _ in 0..ROUNDS_MAX {
+        let rates: Vec<f64> = match bracket {
+            Bracket { passing_rps, failing_rps: Some(failing) } => {
+                let width = failing - passing_rps;
+                if width <= within || failing <= lowest * FLOOR {
+                    return Ok(bracket);
+                }
+                (1..=sections).map(|i| passing_rps + width * i as f64 / (sections + 1) as f64).collect()
+            }
+            Bracket { passing_rps, failing_rps: None } if passing_rps > 0.0 => {
+                (1..=sections).map(|i| passing_rps * STRIDE.powi(i as i32)).collect()
+            }
+            _ => return Ok(bracket),
+        };
+        let passes = test(&rates)?;
+        bracket.narrow(&rates, &passes);
+    }
+    Ok(bracket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn search(start: Bracket, capacity: f64, sections: usize) -> (Bracket, usize) {
+        let mut tests = 0;
+        let found = refine(start, 0.25, sections, |rates: &[f64]| {
+            tests += rates.len();
+            Ok::<_, ()>(rates.iter().map(|&rate| rate <= capacity).collect())
+        });
+        (found.unwrap(), tests)
+    }
+
+    #[test]
+    fn a_bracket_closes_on_the_capacity() {
+        let start = Bracket::of(&[(16.0, true), (24.0, true), (28.0, false)]);
+        assert_eq!(start, Bracket { passing_rps: 24.0, failing_rps: Some(28.0) });
+        for sections in [1, 2, 3] {
+            let (found, _) = search(start, 25.3, sections);
+            assert!(found.passing_rps <= 25.3 && found.failing_rps.unwrap() > 25.3);
+            assert!(found.failing_rps.unwrap() - found.passing_rps <= 0.25);
+        }
+        assert_eq!(search(start, 25.3, 1).1, 4, "4 requests/s halve to 0.25 in four tests");
+    }
+
+    #[test]
+    fn a_grid_without_a_failure_is_left_upwards_and_one_without_a_pass_downwards() {
+        let (up, _) = search(Bracket::of(&[(16.0, true)]), 100.0, 1);
+        assert!(up.passing_rps > 99.7 && up.passing_rps <= 100.0);
+        let (down, _) = search(Bracket::of(&[(16.0, false), (20.0, false)]), 3.0, 2);
+        assert!(down.passing_rps > 2.7 && down.passing_rps <= 3.0);
+    }
+
+    #[test]
+    fn what_never_fails_and_what_never_passes_end() {
+        let (up, _) = search(Bracket::of(&[(16.0, true)]), f64::INFINITY, 1);
+        assert_eq!(up.failing_rps, None);
+        let (down, _) = search(Bracket::of(&[(16.0, false)]), 0.0, 1);
+        assert_eq!(down.passing_rps, 0.0);
+        assert_eq!(Bracket::of(&[]), Bracket { passing_rps: 0.0, failing_rps: None });
+    }
+}

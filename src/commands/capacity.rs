@@ -1,0 +1,150 @@
+//! `scaleproof capacity`: the highest passing rate, on the grid and, if asked, between its rates.
+
+use super::sweep::{chosen, rate_table, simulate_grid, verdict};
+use crate::args::CapacityArgs;
+use crate::exit::{CommandError, Outcome};
+use crate::point::Point;
+use crate::study::{Study, exit_by_gate, shown};
+use scaleproof_pack::interval::mean_ci95;
+use scaleproof_pack::refine::{Bracket, refine};
+use scaleproof_pack::schedule::Load;
+use serde::Serialize;
+use serde_json::json;
+
+/// A capacity between the grid's rates, with its spread over repeats.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Refined {
+    /// Mean over the repeats of the highest rate found to pass.
+    pub capacity_refined_rps: f64,
+    /// Its 95 % interval by Student's t; null for fewer than two repeats.
+    pub ci95_rps: Option<(f64, f64)>,
+    /// Each repeat's bracket: it passes at the first rate and fails at the second.
+    pub repeats: Vec<Bracket>,
+    /// How wide a bracket may be.
+    pub within_rps: f64,
+    /// Replicas.
+    pub replicas: u32,
+}
+
+/// Runs the command.
+pub fn run(args: &CapacityArgs) -> Outcome {
+    let mut study = Study::open(&args.sweep.common, "capacity")?;
+    let (grid, found) = simulate_grid(&mut study, &args.sweep)?;
+    let replicas = study.loaded.manifest.engine.placement.replicas;
+    let refined =
+        if args.refined { Some(refine_points(&mut study, &grid, replicas, args.within)?) } else { None };
+    let mut text = format!("{}\n{}", rate_table(&study, &grid), verdict(&found));
+    if let Some(refined) = &refined {
+        text += &refined_text(refined);
+    }
+    study.finish(chosen(&study, &grid, &found), "")?;
+    study.print(
+        &json!({
+            "pack": shown(&study.directory),
+            "capacity_rps": found.capacity_rps,
+            "capacity_refined_rps": refined.as_ref().map(|r| r.capacity_refined_rps),
+            "capacity_refined_ci95_rps": refined.as_ref().and_then(|r| r.ci95_rps),
+            "first_failing_rps": found.first_failing_rps,
+            "first_failing_gate": found.first_failing_gate,
+            "grid": found,
+            "refined": refined,
+        }),
+        &text,
+    )?;
+    exit_by_gate(found.capacity_rps.is_some())
+}
+
+/// The refined capacity in words.
+pub fn refined_text(refined: &Refined) -> String {
+    let interval = refined.ci95_rps.map_or_else(
+        || "no interval from a single repeat; use --repeats".to_owned(),
+        |(low, high)| format!("95 % interval {low:.2} to {high:.2}"),
+    );
+    format!(
+        "refined capacity: {:.2} requests/s on {} replicas, to within {} ({} repeats, {interval})\n",
+        refined.capacity_refined_rps,
+        refined.replicas,
+        refined.within_rps,
+        refined.repeats.len()
+    )
+}
+
+/// Refines the capacity of a fleet from points already simulated, repeat by repeat, all repeats at once. Each
+/// repeat keeps its random numbers at every rate.
+pub fn refine_points(
+    study: &mut Study,
+    tested: &[usize],
+    replicas: u32,
+    within_rps: f64,
+) -> Result<Refined, CommandError> {
+    let mut runs: Vec<u64> = tested.iter().map(|&i| study.results[i].point.run).collect();
+    runs.sort_unstable();
+    runs.dedup();
+    // One repeat alone would leave a core idle in a bisection: it tests two rates a round. The number must not
+    // depend on the machine, or the result would.
+    let sections = if runs.len() == 1 { 2 } else { 1 };
+    let mut searches: Vec<Search> = Vec::new();
+    for &run in &runs {
+        let rates: Vec<(f64, bool)> = tested
+            .iter()
+            .map(|&i| &study.results[i])
+            .filter(|result| result.point.run == run)
+            .filter_map(|result| match result.point.load {
+                Load::Open { rps } => Some((rps, result.report.capacity_gate_pass)),
+                Load::Closed { .. } => None,
+            })
+            .collect();
+        searches.push(Search { run, tested: rates });
+    }
+    let brackets = narrow_together(study, &mut searches, replicas, within_rps, sections)?;
+    let rates: Vec<f64> = brackets.iter().map(|bracket| bracket.passing_rps).collect();
+    let mean = rates.iter().sum::<f64>() / rates.len() as f64;
+    Ok(Refined { capacity_refined_rps: mean, ci95_rps: mean_ci95(&rates), repeats: brackets, within_rps, replicas })
+}
+
+/// One repeat's search, with the rates it has tested.
+struct Search {
+    run: u64,
+    tested: Vec<(f64, bool)>,
+}
+
+impl Search {
+    /// The bracket so far, or the rates it needs next. Replays the search on what is known: a few floats.
+    fn next(&self, within_rps: f64, sections: usize) -> Result<Bracket, Vec<f64>> {
+        let known = |rate: &f64| self.tested.iter().find(|(r, _)| r.total_cmp(rate).is_eq()).map(|(_, pass)| *pass);
+        let grid = Bracket::of(&self.tested);
+        refine(grid, within_rps, sections, |rates| {
+            rates.iter().map(known).collect::<Option<Vec<bool>>>().ok_or_else(|| rates.to_vec())
+        })
+    }
+}
+
+fn narrow_together(
+    study: &mut Study,
+    searches: &mut [Search],
+    replicas: u32,
+    within_rps: f64,
+    sections: usize,
+) -> Result<Vec<Bracket>, CommandError> {
+    loop {
+        let steps: Vec<Result<Bracket, Vec<f64>>> =
+            searches.iter().map(|search| search.next(within_rps, sections)).collect();
+        let wanted: Vec<Point> = searches
+            .iter()
+            .zip(&steps)
+            .filter_map(|(search, step)| step.as_ref().err().map(|rates| (search.run, rates)))
+            .flat_map(|(run, rates)| rates.iter().map(move |&rps| (run, rps)))
+            .map(|(run, rps)| study.at_rate(rps, run, Some(replicas)))
+            .collect();
+        if wanted.is_empty() {
+            return Ok(steps.into_iter().filter_map(Result::ok).collect());
+        }
+        for index in study.simulate("refining the capacity", &wanted)? {
+            let result = &study.results[index];
+            let Load::Open { rps } = result.point.load else { continue };
+            if let Some(search) = searches.iter_mut().find(|search| search.run == result.point.run) {
+                search.tested.push((rps, result.report.capacity_gate_pass));
+            }
+        }
+    }
+}

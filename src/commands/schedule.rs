@@ -1,0 +1,45 @@
+//! `scaleproof schedule`: the frozen schedule as CSV.
+
+use super::simulate::load_of;
+use crate::args::{Cache, ScheduleArgs};
+use crate::exit::{Exit, Outcome};
+use crate::files::{Pending, unwritable};
+use crate::input;
+use crate::point::Point;
+use crate::progress::say;
+use crate::study::{print_out, shown};
+use scaleproof_pack::schedule;
+
+/// Runs the command: to `--out FILE`, or else to standard output with the hash on standard error.
+pub fn run(args: &ScheduleArgs) -> Outcome {
+    let loaded = input::load(&args.common)?;
+    let shared = loaded.scenario.experiment.shared_prefixes;
+    let point = Point {
+        load: load_of(&args.load, &loaded)?,
+        run: args.run,
+        replicas: loaded.manifest.engine.placement.replicas,
+        shared_prefixes: args.common.cache.map_or(shared, |cache| cache == Cache::Warm),
+    };
+    let schedule = point.schedule(&loaded)?;
+    let mut csv = Vec::new();
+    let Some(path) = &args.common.out else {
+        schedule::write_csv(&schedule, &loaded.manifest, &mut csv).map_err(crate::exit::CommandError::could_not_run)?;
+        print_out(&String::from_utf8_lossy(&csv));
+        say(&format!("schedule hash {}", schedule.hash));
+        return Ok(Exit::Passed);
+    };
+    let mut file = Pending::create(path)?;
+    schedule::write_csv(&schedule, &loaded.manifest, &mut file).map_err(|error| unwritable(path, &error))?;
+    file.keep()?;
+    let requests = schedule.measured.requests.len();
+    print_out(&match args.common.format {
+        crate::args::Format::Json => format!(
+            "{}\n",
+            serde_json::json!({"schedule": shown(path), "schedule_hash": schedule.hash, "measured_requests": requests})
+        ),
+        crate::args::Format::Text => {
+            format!("{requests} measured requests in {}\nschedule hash {}\n", path.display(), schedule.hash)
+        }
+    });
+    Ok(Exit::Passed)
+}

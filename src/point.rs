@@ -1,0 +1,192 @@
+//! One operating point: simulated, analyzed, and written as a pack.
+
+use crate::exit::CommandError;
+use crate::files::{self, Pending, unwritable};
+use crate::input::Loaded;
+use crate::progress::{Progress, interrupted};
+use scaleproof_pack::analyze::{Analyzer, Stated};
+use scaleproof_pack::experiment::{self, Observer};
+use scaleproof_pack::record::Record;
+use scaleproof_pack::report::{Origin, Report, RunFacts};
+use scaleproof_pack::requests_csv;
+use scaleproof_pack::schedule::{Load, Schedule};
+use scaleproof_pack::timeline::{self, TimelineRow};
+use scaleproof_sim::engine::vllm::VllmScheduler;
+use scaleproof_sim::{Extremes, RunSummary};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A point to simulate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// Open or closed loop.
+    pub load: Load,
+    /// Repeat number.
+    pub run: u64,
+    /// Replicas.
+    pub replicas: u32,
+    /// Whether prompts share the scenario's prefixes.
+    pub shared_prefixes: bool,
+}
+
+/// A point that has been simulated.
+pub struct PointResult {
+    /// Which.
+    pub point: Point,
+    /// Its directory.
+    pub directory: PathBuf,
+    /// The analyzer's report.
+    pub report: Report,
+    /// The run's totals.
+    pub summary: RunSummary,
+    /// The replicas over time.
+    pub samples: Vec<TimelineRow>,
+}
+
+impl Point {
+    /// The name of its directory in a study.
+    pub fn name(&self, loaded: &Loaded) -> String {
+        let (kind, level) = match self.load {
+            Load::Open { rps } => ("open", format!("{rps}")),
+            Load::Closed { concurrency } => ("closed", format!("{concurrency}")),
+        };
+        let cache = if self.shared_prefixes { "warm" } else { "cold" };
+        let seed = loaded.manifest.client.request_schedule_seed;
+        let run = if self.run == 0 { String::new() } else { format!("-run{}", self.run) };
+        let usual = loaded.manifest.engine.placement.replicas;
+        let fleet = if self.replicas == usual { String::new() } else { format!("-x{}", self.replicas) };
+        format!("{kind}-{cache}-{level}-{seed}{run}{fleet}")
+    }
+
+    /// Its schedule.
+    pub fn schedule(&self, loaded: &Loaded) -> Result<Schedule, CommandError> {
+        Schedule::generate(&loaded.manifest, self.load, self.run, self.shared_prefixes, loaded.trace.as_ref())
+            .map_err(CommandError::bad_input)
+    }
+
+    /// Simulates the point and writes its pack to `directory`.
+    pub fn simulate(
+        &self,
+        loaded: &Loaded,
+        directory: &Path,
+        progress: &Progress,
+    ) -> Result<PointResult, CommandError> {
+        std::fs::create_dir_all(directory).map_err(|error| unwritable(directory, &error))?;
+        let schedule = self.schedule(loaded)?;
+        let config = loaded.scenario.run_config(&loaded.manifest, &loaded.profile, self.replicas);
+        let mut recorder = Recorder::create(loaded, directory, progress)?;
+        let scheduler = &loaded.scenario.scheduler;
+        let engine = || -> Box<dyn scaleproof_sim::engine::BatchScheduler + Send> {
+            Box::new(VllmScheduler::new(scheduler).expect("the scenario's settings were checked"))
+        };
+        let summary = scaleproof_sim::run(&config, &schedule, &engine, &mut recorder);
+        let summary = match (recorder.failure.take(), summary) {
+            (Some(error), _) => return Err(error),
+            (None, summary) => summary.map_err(CommandError::could_not_run)?,
+        };
+        let (report, samples) = recorder.finish(loaded, self, &schedule, &summary, directory)?;
+        Ok(PointResult { point: *self, directory: directory.to_owned(), report, summary, samples })
+    }
+}
+
+/// Takes what a run yields: into the analyzer, onto the disk, and to the progress bar.
+struct Recorder<'a> {
+    analyzer: Analyzer,
+    requests: requests_csv::Writer<Pending>,
+    requests_path: PathBuf,
+    samples: Vec<TimelineRow>,
+    progress: &'a Progress,
+    shown: u64,
+    failure: Option<CommandError>,
+}
+
+impl<'a> Recorder<'a> {
+    fn create(loaded: &Loaded, directory: &Path, progress: &'a Progress) -> Result<Recorder<'a>, CommandError> {
+        let requests_path = directory.join("requests.csv");
+        let names = loaded.manifest.classes.iter().map(|class| class.name.as_str());
+        Ok(Recorder {
+            analyzer: Analyzer::new(&loaded.manifest),
+            requests: requests_csv::Writer::new(Pending::create(&requests_path)?, names),
+            requests_path,
+            samples: Vec::new(),
+            progress,
+            shown: 0,
+            failure: None,
+        })
+    }
+
+    fn keep(&mut self, written: io::Result<()>) {
+        if let Err(error) = written
+            && self.failure.is_none()
+        {
+            self.failure = Some(unwritable(&self.requests_path, &error));
+        }
+    }
+
+    /// Writes the rest of the pack.
+    fn finish(
+        self,
+        loaded: &Loaded,
+        point: &Point,
+        schedule: &Schedule,
+        summary: &RunSummary,
+        directory: &Path,
+    ) -> Result<(Report, Vec<TimelineRow>), CommandError> {
+        let path = self.requests_path;
+        self.requests.finish().map_err(|error| unwritable(&path, &error))?.keep()?;
+        let mut report = self.analyzer.finish(RunFacts::of(Origin::Simulated, schedule), Stated::default());
+        report.system = Some(loaded.system_facts(point));
+        report.warnings.extend(warnings(loaded, summary));
+        files::write(&directory.join("workload-manifest.yaml"), loaded.manifest_text.as_bytes())?;
+        files::write(&directory.join("scenario.yaml"), loaded.scenario_text.as_bytes())?;
+        let json = serde_json::to_string_pretty(&report).map_err(CommandError::could_not_run)?;
+        files::write(&directory.join("slo-report.json"), format!("{json}\n").as_bytes())?;
+        let timeline_path = directory.join("timeline.csv");
+        let mut timeline = timeline::Writer::new(Pending::create(&timeline_path)?);
+        let rows = self.samples.iter().try_for_each(|row| timeline.row(row));
+        rows.map_err(|error| unwritable(&timeline_path, &error))?;
+        timeline.finish().map_err(|error| unwritable(&timeline_path, &error))?.keep()?;
+        Ok((report, self.samples))
+    }
+}
+
+/// What of a run a reader should know before believing its numbers.
+fn warnings(loaded: &Loaded, summary: &RunSummary) -> Vec<String> {
+    let seen = summary.replicas.iter().fold(Extremes::default(), |seen, replica| seen.max(replica.extremes));
+    let mut warnings = loaded.profile.validity.exceeded(&seen);
+    for warning in &mut warnings {
+        warning.insert_str(0, "outside the profile's validity region: ");
+    }
+    if summary.continued > 0 {
+        warnings.push(format!(
+            "{} requests were taken from the schedule's continuation, because a class lacked successes",
+            summary.continued
+        ));
+    }
+    if summary.stopped {
+        warnings.push("stopped before the schedule's end: the numbers cover the attempts that had ended".into());
+    }
+    warnings
+}
+
+impl Observer for Recorder<'_> {
+    fn record(&mut self, record: &Record) {
+        self.analyzer.push(record);
+        let written = self.requests.row(record);
+        self.keep(written);
+    }
+
+    fn sample(&mut self, row: &TimelineRow) {
+        self.analyzer.push_sample(row);
+        self.samples.push(*row);
+    }
+
+    fn progress(&mut self, progress: experiment::Progress) {
+        self.progress.advance(progress.ended - self.shown);
+        self.shown = progress.ended;
+    }
+
+    fn stop(&mut self) -> bool {
+        interrupted() || self.failure.is_some()
+    }
+}

@@ -1,0 +1,153 @@
+//! A study: several operating points in one pack.
+
+use crate::args::{Cache, Format, ScenarioArgs};
+use crate::exit::{CommandError, Exit, Outcome};
+use crate::files::{self, Pending, unwritable};
+use crate::input::{self, Loaded};
+use crate::point::{Point, PointResult};
+use crate::progress::{Progress, interrupted, say};
+use rayon::prelude::*;
+use scaleproof_pack::schedule::Load;
+use scaleproof_pack::summary::{self, PointKey};
+use serde::Serialize;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// The files of a point that a study repeats at its top for the chosen one.
+const POINT_FILES: [&str; 5] =
+    ["workload-manifest.yaml", "scenario.yaml", "requests.csv", "slo-report.json", "timeline.csv"];
+
+/// A scenario with a place to write to.
+pub struct Study {
+    /// The scenario.
+    pub loaded: Loaded,
+    /// The pack.
+    pub directory: PathBuf,
+    /// How to print.
+    pub format: Format,
+    /// Whether prompts share prefixes.
+    pub shared_prefixes: bool,
+    /// The points so far, in the order asked for.
+    pub results: Vec<PointResult>,
+}
+
+impl Study {
+    /// Loads the scenario and makes the pack's directory.
+    pub fn open(args: &ScenarioArgs, command: &str) -> Result<Study, CommandError> {
+        if let Some(threads) = args.threads {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.into());
+            pool.build_global().map_err(CommandError::could_not_run)?;
+        }
+        let loaded = input::load(args)?;
+        let name = args.scenario.file_name().map_or_else(|| "scenario".into(), |n| n.to_string_lossy());
+        let directory = files::output_directory(args.out.as_deref(), &format!("{command}-{name}"))?;
+        let shared_prefixes =
+            args.cache.map_or(loaded.scenario.experiment.shared_prefixes, |cache| cache == Cache::Warm);
+        Ok(Study { loaded, directory, format: args.format, shared_prefixes, results: Vec::new() })
+    }
+
+    /// The point at an offered rate, on the manifest's own fleet unless `replicas` says otherwise.
+    pub fn at_rate(&self, rps: f64, run: u64, replicas: Option<u32>) -> Point {
+        Point {
+            load: Load::Open { rps },
+            run,
+            replicas: replicas.unwrap_or(self.loaded.manifest.engine.placement.replicas),
+            shared_prefixes: self.shared_prefixes,
+        }
+    }
+
+    /// Simulates points, all cores at once, each with its own pack under `points/`. Their results are appended
+    /// in the order asked for, whatever the number of threads. What was simulated before is not done again.
+    pub fn simulate(&mut self, label: &str, points: &[Point]) -> Result<Vec<usize>, CommandError> {
+        let known = |point: &Point| self.results.iter().position(|result| result.point == *point);
+        let mut new: Vec<Point> = Vec::new();
+        for point in points {
+            if known(point).is_none() && !new.contains(point) {
+                new.push(*point);
+            }
+        }
+        let expected = new.iter().map(|point| self.expected_attempts(point)).sum();
+        let progress = Progress::start(label, expected);
+        let done: Result<Vec<PointResult>, CommandError> = new
+            .par_iter()
+            .with_max_len(1)
+            .map(|point| point.simulate(&self.loaded, &self.point_directory(point), &progress))
+            .collect();
+        drop(progress);
+        self.results.extend(done?);
+        if interrupted() {
+            self.write_summary()?;
+            return Err(CommandError::could_not_run(format!(
+                "interrupted: found a request to stop; the points finished until then are valid, under {}",
+                self.directory.display()
+            )));
+        }
+        let position = |point| self.results.iter().position(|result| result.point == *point);
+        Ok(points.iter().filter_map(position).collect())
+    }
+
+    fn expected_attempts(&self, point: &Point) -> u64 {
+        let client = &self.loaded.manifest.client;
+        let warmup = match point.load {
+            Load::Open { rps } => client.warmup_seconds * rps,
+            Load::Closed { concurrency } => 2.0 * f64::from(concurrency),
+        };
+        client.initial_scheduled_requests + warmup as u64
+    }
+
+    fn point_directory(&self, point: &Point) -> PathBuf {
+        self.directory.join("points").join(point.name(&self.loaded))
+    }
+
+    fn write_summary(&self) -> Result<(), CommandError> {
+        let key = |result: &PointResult| PointKey {
+            name: result.point.name(&self.loaded),
+            replicas: result.point.replicas,
+            cache: if result.point.shared_prefixes { "warm" } else { "cold" },
+        };
+        let rows: Vec<_> = self.results.iter().map(|result| (key(result), &result.report)).collect();
+        let path = self.directory.join("summary.csv");
+        let mut file = Pending::create(&path)?;
+        summary::write(&mut file, &rows).map_err(|error| unwritable(&path, &error))?;
+        file.keep()
+    }
+
+    /// Writes the study's own files: summary.csv, and the chosen point's files at the top.
+    pub fn finish(&self, chosen: usize, report_html: &str) -> Result<(), CommandError> {
+        self.write_summary()?;
+        let from = &self.results[chosen].directory;
+        for name in POINT_FILES {
+            let (source, target) = (from.join(name), self.directory.join(name));
+            std::fs::copy(&source, &target).map_err(|error| unwritable(&target, &error))?;
+        }
+        files::write(&self.directory.join("report.html"), report_html.as_bytes())
+    }
+
+    /// Prints the result: one JSON object, or text with what the numbers rest on below it.
+    pub fn print(&self, json: &impl Serialize, text: &str) -> Result<(), CommandError> {
+        let printed = match self.format {
+            Format::Json => serde_json::to_string_pretty(json).map_err(CommandError::could_not_run)? + "\n",
+            Format::Text => format!("{text}\n{}pack: {}\n", self.loaded.footing(), self.directory.display()),
+        };
+        print_out(&printed);
+        Ok(())
+    }
+}
+
+/// Writes to standard output. A reader that went away is no error.
+pub fn print_out(text: &str) {
+    let mut out = std::io::stdout().lock();
+    if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err() {
+        say("note: standard output was closed before the result was written");
+    }
+}
+
+/// The exit of a command that judged: by its gate.
+pub fn exit_by_gate(passed: bool) -> Outcome {
+    Ok(Exit::from_gate(passed))
+}
+
+/// The path as printed in JSON.
+pub fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
