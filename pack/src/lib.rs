@@ -15,4 +15,5 @@ pub mod record;
 pub mod schedule;
 pub mod time;
 pub mod timeline;
+pub mod trace;
 pub mod yaml;
