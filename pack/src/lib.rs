@@ -7,9 +7,13 @@
 pub mod chance;
 pub mod experiment;
 pub mod hash;
+pub mod interval;
 pub mod manifest;
+pub mod percentile;
 pub mod prompt;
 pub mod record;
 pub mod schedule;
+mod student;
 pub mod time;
 pub mod timeline;
+pub mod trend;
