@@ -1,5 +1,7 @@
 //! Error rates of the queue trend, measured on simulated M/M/1 queues. Prints its table with `--nocapture`.
 
+#![allow(clippy::print_stdout, reason = "the table is what this test is run for")]
+
 use rand::RngExt;
 use rand_distr::{Distribution, Exp, Gamma};
 use scaleproof_pack::chance::{Stream, stream};
@@ -26,8 +28,8 @@ struct Case {
 
 /// The depth (those in service not counted) at every whole second until the last arrival.
 fn depths(case: Case, random: &mut Stream) -> Vec<(Nanos, u64)> {
-    let gaps = Gamma::new(case.shape, 1.0 / (case.shape * ARRIVALS_PER_S)).unwrap();
-    let services = Exp::new(ARRIVALS_PER_S / case.load).unwrap();
+    let gaps = Gamma::new(case.shape, 1.0 / (case.shape * ARRIVALS_PER_S)).expect("shapes are positive");
+    let services = Exp::new(ARRIVALS_PER_S / case.load).expect("loads are positive");
     let mut present = if case.stationary {
         ((1.0 - random.random::<f64>()).ln() / case.load.ln()).floor() as u64
     } else {
