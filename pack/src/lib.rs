@@ -4,15 +4,30 @@
 //! Nothing here reads a clock, a file or the environment: text and bytes come in as arguments, artefacts leave
 //! through `std::io::Write`.
 
+pub mod analyze;
+pub mod capacity;
 pub mod chance;
+mod digits;
 pub mod experiment;
 pub mod fault;
 pub mod fields;
 pub mod hash;
+pub mod interval;
 pub mod manifest;
+pub mod percentile;
+pub mod plan;
 pub mod prompt;
 pub mod record;
+pub mod report;
+pub mod requests_csv;
 pub mod schedule;
+mod student;
+#[cfg(test)]
+mod testing;
 pub mod time;
 pub mod timeline;
+pub mod refine;
+pub mod summary;
+pub mod trace;
 pub mod yaml;
+pub mod trend;

@@ -9,9 +9,11 @@ pub struct TokenStream(pub u64);
 
 impl TokenStream {
     const KIND_SHIFT: u32 = 56;
+    /// The greatest number of a request, a group or a block.
+    pub const VALUE_MAX: u64 = (1 << Self::KIND_SHIFT) - 1;
 
     fn of(kind: u64, value: u64) -> TokenStream {
-        debug_assert!(value >> Self::KIND_SHIFT == 0, "stream value {value} too large");
+        debug_assert!(value <= Self::VALUE_MAX, "stream value {value} too large");
         TokenStream((kind << Self::KIND_SHIFT) | value)
     }
 

@@ -36,6 +36,12 @@ impl Outcome {
             Outcome::Lost => "lost",
         }
     }
+
+    /// The outcome that `word` names.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Outcome> {
+        Outcome::ALL.into_iter().find(|o| o.word() == word)
+    }
 }
 
 /// One attempt, from its scheduled arrival to its end.
@@ -87,9 +93,42 @@ impl Record {
     }
 
     /// Time per output token after the first, in milliseconds: (E2E - TTFT)/(O - 1). None for fewer than two.
+    ///
+    /// One division, so rounded once: a TPOT that is exactly its cutoff compares equal to it.
     #[must_use]
     pub fn tpot_ms(&self) -> Option<f64> {
-        let ttft = self.ttft()?;
-        (self.output_tokens > 1).then(|| self.e2e().since(ttft).millis() / f64::from(self.output_tokens - 1))
+        let decode = self.e2e().since(self.ttft()?);
+        (self.output_tokens > 1).then(|| decode.0 as f64 / (1e6 * f64::from(self.output_tokens - 1)))
+    }
+
+    /// How much later than scheduled it was sent.
+    #[must_use]
+    pub fn lag(&self) -> Nanos {
+        self.sent.since(self.scheduled)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::ok;
+
+    #[test]
+    fn words_name_outcomes() {
+        for outcome in Outcome::ALL {
+            assert_eq!(Outcome::from_word(outcome.word()), Some(outcome));
+        }
+        assert_eq!(Outcome::from_word("OK"), None);
+    }
+
+    #[test]
+    fn a_tpot_at_its_cutoff_equals_it() {
+        for (cutoff_ms, gap_ns) in [(40.1, 40_100_000), (33.3, 33_300_000), (0.7, 700_000)] {
+            for tokens in [2, 3, 128, 1024] {
+                let record = ok(0, 0, 1_000_000, gap_ns * (tokens - 1), tokens as u32);
+                assert_eq!(record.tpot_ms(), Some(cutoff_ms), "{tokens} tokens");
+            }
+        }
+        assert_eq!(ok(0, 0, 5, 0, 1).tpot_ms(), None);
     }
 }
