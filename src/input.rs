@@ -1,8 +1,10 @@
 //! Loading a scenario: its directory's two files, the profile it names, and the trace if it replays one.
 
+use crate::args::ScenarioArgs;
 use crate::exit::CommandError;
 use crate::files::{read_bytes, read_text};
 use scaleproof_pack::manifest::{ArrivalPattern, Manifest};
+use scaleproof_pack::report::{ProfileFacts, SystemFacts};
 use scaleproof_pack::trace::Trace;
 use scaleproof_sim::profile::Profile;
 use scaleproof_sim::scenario::Scenario;
@@ -16,10 +18,14 @@ pub struct Loaded {
     pub manifest_text: String,
     /// What is offered, and the gates.
     pub manifest: Manifest,
+    /// The scenario's text, which goes into every pack.
+    pub scenario_text: String,
     /// The fleet and the experiment.
     pub scenario: Scenario,
     /// The engine.
     pub profile: Profile,
+    /// SHA-256 of the profile's file, in hexadecimal.
+    pub profile_sha256: String,
     /// The trace, for a replay.
     pub trace: Option<Trace>,
 }
@@ -28,8 +34,9 @@ pub struct Loaded {
 const MANIFEST: &str = "workload-manifest.yaml";
 const SCENARIO: &str = "scenario.yaml";
 
-/// Loads the scenario in `directory`. `trace` replaces the trace file that the manifest names.
-pub fn load(directory: &Path, trace: Option<&Path>) -> Result<Loaded, CommandError> {
+/// Loads the scenario that the arguments name, with what they change in it.
+pub fn load(args: &ScenarioArgs) -> Result<Loaded, CommandError> {
+    let (directory, trace) = (args.scenario.as_path(), args.trace.as_deref());
     if !directory.is_dir() {
         return Err(CommandError::bad_input(format!(
             "{}: found no directory; expected a scenario, a directory with {MANIFEST} and {SCENARIO}; \
@@ -39,7 +46,7 @@ pub fn load(directory: &Path, trace: Option<&Path>) -> Result<Loaded, CommandErr
     }
     let (manifest_path, scenario_path) = (directory.join(MANIFEST), directory.join(SCENARIO));
     let (manifest_text, scenario_text) = (read_text(&manifest_path)?, read_text(&scenario_path)?);
-    let manifest =
+    let mut manifest =
         Manifest::parse(&manifest_path.display().to_string(), &manifest_text).map_err(CommandError::bad_input)?;
     let scenario_name = scenario_path.display().to_string();
     let profile_path = directory
@@ -50,7 +57,23 @@ pub fn load(directory: &Path, trace: Option<&Path>) -> Result<Loaded, CommandErr
     let scenario = Scenario::parse(&scenario_name, &scenario_text, &profile, &manifest)
         .map_err(CommandError::bad_input)?;
     let trace = load_trace(directory, &manifest, trace)?;
-    let loaded = Loaded { directory: directory.to_owned(), manifest_text, manifest, scenario, profile, trace };
+    if let Some(seed) = args.seed {
+        manifest.client.request_schedule_seed = seed;
+    }
+    if manifest.prefix_groups.is_empty() {
+        manifest.prefix_groups.clone_from(&scenario.prefix_groups);
+    }
+    let profile_sha256 = sha256_hex(profile_text.as_bytes());
+    let loaded = Loaded {
+        directory: directory.to_owned(),
+        manifest_text,
+        manifest,
+        scenario_text,
+        scenario,
+        profile,
+        profile_sha256,
+        trace,
+    };
     loaded.refuse_what_is_not_modelled()?;
     Ok(loaded)
 }
@@ -77,6 +100,50 @@ fn load_trace(
 }
 
 impl Loaded {
+    /// What a simulation of `replicas` replicas rests on.
+    pub fn system_facts(&self, replicas: u32, shared_prefixes: bool) -> SystemFacts {
+        let profile = &self.profile;
+        SystemFacts {
+            replicas,
+            gpus: replicas.saturating_mul(self.gpus_per_replica()),
+            router: self.scenario.router.policy.word().to_owned(),
+            cache: if shared_prefixes { "warm" } else { "cold" }.to_owned(),
+            profile: Some(ProfileFacts {
+                name: profile.name.clone(),
+                kind: profile.kind.word().to_owned(),
+                gpu: profile.gpu.clone(),
+                sha256: self.profile_sha256.clone(),
+                validity: profile.validity.to_string(),
+            }),
+        }
+    }
+
+    /// GPUs of one replica.
+    pub fn gpus_per_replica(&self) -> u32 {
+        self.manifest.engine.placement.tp.saturating_mul(self.manifest.engine.placement.pp)
+    }
+
+    /// What every number of a text output rests on.
+    pub fn footing(&self) -> String {
+        let profile = &self.profile;
+        let hardware = profile.gpu.as_ref().map_or_else(
+            || "names no GPU, so no hardware bound was checked".to_owned(),
+            |gpu| format!("on {gpu}"),
+        );
+        format!(
+            "simulated; seed {}; profile {} ({}, {hardware}); valid for {}\n",
+            self.manifest.client.request_schedule_seed,
+            profile.name,
+            profile.kind.word(),
+            profile.validity
+        )
+    }
+
+    /// The rate of the trace as it is replayed, in requests per second.
+    pub fn trace_rate(&self) -> Option<f64> {
+        self.trace.as_ref().and_then(|trace| trace.rate_rps(&self.manifest))
+    }
+
     /// Refuses a manifest that asks for what the simulator does not do: a number would look fine and be wrong.
     fn refuse_what_is_not_modelled(&self) -> Result<(), CommandError> {
         let engine = &self.manifest.engine;

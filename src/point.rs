@@ -134,8 +134,11 @@ impl<'a> Recorder<'a> {
     ) -> Result<(Report, Vec<TimelineRow>), CommandError> {
         let path = self.requests_path;
         self.requests.finish().map_err(|error| unwritable(&path, &error))?.keep()?;
-        let mut report = self.analyzer.finish(RunFacts::of(Origin::Simulated, schedule), Stated::default());
-        report.system = Some(loaded.system_facts(point));
+        let facts = RunFacts {
+            system: Some(loaded.system_facts(point.replicas, point.shared_prefixes)),
+            ..RunFacts::of(Origin::Simulated, schedule)
+        };
+        let mut report = self.analyzer.finish(facts, Stated::default());
         report.warnings.extend(warnings(loaded, summary));
         files::write(&directory.join("workload-manifest.yaml"), loaded.manifest_text.as_bytes())?;
         files::write(&directory.join("scenario.yaml"), loaded.scenario_text.as_bytes())?;

@@ -5,6 +5,7 @@
 //! through `std::io::Write`.
 
 pub mod analyze;
+pub mod balance;
 pub mod capacity;
 pub mod chance;
 mod digits;

@@ -38,6 +38,38 @@ pub struct RunFacts {
     pub offered_rps: Option<f64>,
     /// Clients, closed loop only.
     pub concurrency: Option<u32>,
+    /// What served the schedule.
+    pub system: Option<SystemFacts>,
+}
+
+/// What served a schedule, as far as the numbers rest on it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SystemFacts {
+    /// Replicas.
+    pub replicas: u32,
+    /// GPUs in all.
+    pub gpus: u32,
+    /// The router.
+    pub router: String,
+    /// `cold` or `warm`.
+    pub cache: String,
+    /// The engine's profile; null for a live engine.
+    pub profile: Option<ProfileFacts>,
+}
+
+/// What a simulated engine rests on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProfileFacts {
+    /// Name.
+    pub name: String,
+    /// `fixture`, `prior` or `calibrated`.
+    pub kind: String,
+    /// The GPU; null for a profile of no real one.
+    pub gpu: Option<String>,
+    /// SHA-256 of its file, in hexadecimal.
+    pub sha256: String,
+    /// The batches it was fitted for.
+    pub validity: String,
 }
 
 impl RunFacts {
@@ -55,6 +87,7 @@ impl RunFacts {
             run: Some(schedule.run),
             offered_rps,
             concurrency,
+            system: None,
         }
     }
 
@@ -68,6 +101,7 @@ impl RunFacts {
             run: None,
             offered_rps: None,
             concurrency: None,
+            system: None,
         }
     }
 }

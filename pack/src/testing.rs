@@ -9,6 +9,7 @@ use crate::time::Nanos;
 /// The worked example's three classes and gates, with this least number of successes.
 pub(crate) fn manifest(min_successes: u64) -> Manifest {
     Manifest {
+        workload_revision: None,
         cutoff: "2026-08-29".into(),
         model: Model {
             id: "dense-70b-class".into(),

@@ -1,0 +1,298 @@
+//! `scaleproof plan`: from a peak to replicas and GPUs, by division; then the planned fleet itself is simulated.
+
+use super::capacity::{Refined, refine_points};
+use super::sweep::{attainment_text, chosen, rate_table, simulate_grid, verdict};
+use crate::args::PlanArgs;
+use crate::exit::{CommandError, Exit, Outcome};
+use crate::point::PointResult;
+use crate::study::{Study, exit_by_gate, shown};
+use crate::table::{number, percent, table};
+use scaleproof_pack::balance::{Balance, balance};
+use scaleproof_pack::capacity::Capacity;
+use scaleproof_pack::plan::{Plan, PlanInput, plan};
+use scaleproof_pack::time::Nanos;
+use serde::Serialize;
+use serde_json::json;
+
+/// Runs the command.
+pub fn run(args: &PlanArgs) -> Outcome {
+    let mut study = Study::open(&args.capacity.sweep.common, "plan")?;
+    let (grid, found) = simulate_grid(&mut study, &args.capacity.sweep)?;
+    let sweep_text = format!("{}\n{}", rate_table(&study, &grid), verdict(&found));
+    if found.capacity_rps.is_none() {
+        study.finish(chosen(&study, &grid, &found), "")?;
+        let json = json!({"pack": shown(&study.directory), "capacity_rps": null, "capacity": found});
+        study.print(&json, &format!("{sweep_text}no plan: no tested rate passes, test lower ones with --rps\n"))?;
+        return Ok(Exit::Failed);
+    }
+    let replicas = study.loaded.manifest.engine.placement.replicas;
+    let base = refine_points(&mut study, &grid, replicas, args.capacity.within)?;
+    let mut plans = Vec::new();
+    for &peak_rps in &args.peak {
+        plans.push(plan_peak(&mut study, args, &found, &base, &grid, peak_rps)?);
+    }
+    let first = &plans[0];
+    study.finish(first.at_peak_index, "")?;
+    let passed = plans.iter().all(|planned| planned.at_peak.pass);
+    let text = format!("{sweep_text}\n{}", plans.iter().map(PeakPlan::text).collect::<String>())
+        + &if plans.len() > 1 { peaks_table(&plans) } else { String::new() };
+    study.print(
+        &json!({
+            "pack": shown(&study.directory),
+            "capacity_rps": found.capacity_rps,
+            "capacity_per_replica_rps": first.arithmetic.capacity_per_replica_rps,
+            "required_replicas": first.arithmetic.required_replicas,
+            "required_gpus": first.arithmetic.required_gpus,
+            "capacity": found,
+            "capacity_refined": base,
+            "plans": plans,
+        }),
+        &text,
+    )?;
+    exit_by_gate(passed)
+}
+
+/// A plan for one peak, and what the simulation of the planned fleet says of it.
+#[derive(Serialize)]
+struct PeakPlan {
+    #[serde(flatten)]
+    arithmetic: Plan,
+    /// All planned replicas at the peak.
+    at_peak: AtPeak,
+    /// The planned replicas less the spare ones, or less one: what is left after a loss.
+    after_loss: Option<AtPeak>,
+    /// The planned fleet's own capacity.
+    scaling: Scaling,
+    #[serde(skip)]
+    at_peak_index: usize,
+}
+
+/// A fleet simulated at the peak: the first repeat's numbers, and how many repeats pass.
+#[derive(Serialize)]
+struct AtPeak {
+    replicas: u32,
+    repeats: usize,
+    repeats_passing: usize,
+    pass: bool,
+    failing_gates: Vec<String>,
+    summary: String,
+}
+
+/// Division against simulation.
+#[derive(Serialize)]
+struct Scaling {
+    /// The measured fleet's refined capacity, times the ratio of replicas.
+    linear_rps: f64,
+    /// The planned fleet's refined capacity.
+    simulated: Refined,
+    /// simulated / linear.
+    ratio: f64,
+    /// simulated - peak.
+    headroom_rps: f64,
+    /// peak / simulated.
+    utilization: f64,
+    /// Evenness of the measured fleet at its capacity, and of the planned one at the peak.
+    measured_balance: Option<Balance>,
+    planned_balance: Option<Balance>,
+    /// Prefix hits of the same two points.
+    measured_prefix_hit_share: Option<f64>,
+    planned_prefix_hit_share: Option<f64>,
+    /// The finding in words.
+    finding: String,
+}
+
+fn plan_peak(
+    study: &mut Study,
+    args: &PlanArgs,
+    found: &Capacity,
+    base: &Refined,
+    grid: &[usize],
+    peak_rps: f64,
+) -> Result<PeakPlan, CommandError> {
+    let arithmetic = plan(&PlanInput {
+        capacity_rps: found.capacity_rps.unwrap_or(0.0),
+        replicas: study.loaded.manifest.engine.placement.replicas,
+        gpus_per_replica: study.loaded.gpus_per_replica(),
+        peak_rps,
+        target_utilization: study.loaded.manifest.acceptance.target_utilization,
+        spare: args.spare,
+    })
+    .map_err(CommandError::bad_input)?;
+    let planned = arithmetic.planned_replicas;
+    let (at_peak, at_peak_index) = simulate_at(study, grid, peak_rps, planned)?;
+    let lost = args.spare.max(1);
+    let after_loss = match planned.checked_sub(lost).filter(|&left| left > 0) {
+        Some(left) => Some(simulate_at(study, grid, peak_rps, left)?.0),
+        None => None,
+    };
+    let measured = chosen(study, grid, found);
+    let scaling = scale(study, args, base, planned, peak_rps, (measured, at_peak_index), found)?;
+    Ok(PeakPlan { arithmetic, at_peak, after_loss, scaling, at_peak_index })
+}
+
+/// The runs of the grid's repeats.
+fn runs(study: &Study, grid: &[usize]) -> Vec<u64> {
+    let mut runs: Vec<u64> = grid.iter().map(|&i| study.results[i].point.run).collect();
+    runs.sort_unstable();
+    runs.dedup();
+    runs
+}
+
+fn simulate_at(
+    study: &mut Study,
+    grid: &[usize],
+    peak_rps: f64,
+    replicas: u32,
+) -> Result<(AtPeak, usize), CommandError> {
+    let points: Vec<_> =
+        runs(study, grid).into_iter().map(|run| study.at_rate(peak_rps, run, Some(replicas))).collect();
+    let indices = study.simulate("the planned fleet", &points)?;
+    let reports: Vec<_> = indices.iter().map(|&i| &study.results[i].report).collect();
+    let passing = reports.iter().filter(|report| report.capacity_gate_pass).count();
+    let first = reports[0];
+    let at_peak = AtPeak {
+        replicas,
+        repeats: reports.len(),
+        repeats_passing: passing,
+        pass: 2 * passing > reports.len(),
+        failing_gates: first.failing_gates().map(str::to_owned).collect(),
+        summary: format!("{}, queue {}", attainment_text(first), first.queue_trend.word()),
+    };
+    Ok((at_peak, indices[0]))
+}
+
+/// Finds the planned fleet's own capacity, starting from what division says.
+fn scale(
+    study: &mut Study,
+    args: &PlanArgs,
+    base: &Refined,
+    replicas: u32,
+    peak_rps: f64,
+    (measured, planned): (usize, usize),
+    found: &Capacity,
+) -> Result<Scaling, CommandError> {
+    let factor = f64::from(replicas) / f64::from(base.replicas);
+    let rates = [found.capacity_rps, found.first_failing_rps];
+    let run_numbers: Vec<u64> = (0..base.repeats.len() as u64).collect();
+    let points: Vec<_> = rates
+        .iter()
+        .flatten()
+        .flat_map(|rps| run_numbers.iter().map(move |&run| (rps * factor, run)))
+        .map(|(rps, run)| study.at_rate(rps, run, Some(replicas)))
+        .collect();
+    let tested = study.simulate("the planned fleet's capacity", &points)?;
+    let simulated = refine_points(study, &tested, replicas, args.capacity.within * factor)?;
+    let linear_rps = base.capacity_refined_rps * factor;
+    let capacity_rps = simulated.capacity_refined_rps;
+    let balance_of = |result: &PointResult| balance(&result.samples, Nanos::ZERO, result.summary.ended);
+    let (measured, planned) = (&study.results[measured], &study.results[planned]);
+    let mut scaling = Scaling {
+        linear_rps,
+        ratio: capacity_rps / linear_rps,
+        headroom_rps: capacity_rps - peak_rps,
+        utilization: peak_rps / capacity_rps,
+        measured_balance: balance_of(measured),
+        planned_balance: balance_of(planned),
+        measured_prefix_hit_share: measured.report.prefix_hit_share,
+        planned_prefix_hit_share: planned.report.prefix_hit_share,
+        simulated,
+        finding: String::new(),
+    };
+    scaling.finding = scaling.words(base, factor);
+    Ok(scaling)
+}
+
+impl Scaling {
+    /// Whether division holds, to within what the searches can tell, and what moved.
+    fn words(&self, base: &Refined, factor: f64) -> String {
+        let noise = (base.within_rps * factor + self.simulated.within_rps) / self.linear_rps;
+        let off = self.ratio - 1.0;
+        let verdict = if off.abs() <= noise {
+            format!("linear, to within the searches' {}", percent(Some(noise)))
+        } else if off > 0.0 {
+            format!("more than linear, by {}", percent(Some(off)))
+        } else {
+            format!("less than linear, by {}", percent(Some(-off)))
+        };
+        let mut causes = Vec::new();
+        if let (Some(a), Some(b)) = (self.measured_balance, self.planned_balance) {
+            let percents = |a, b| format!("{} to {}", percent(Some(a)), percent(Some(b)));
+            causes.push(format!(
+                "imbalance across replicas {}, variation over time (bursts) {}",
+                percents(a.across_replicas, b.across_replicas),
+                percents(a.over_time, b.over_time)
+            ));
+        }
+        if let (Some(a), Some(b)) = (self.measured_prefix_hit_share, self.planned_prefix_hit_share) {
+            causes.push(format!("prefix hits {} to {}", percent(Some(a)), percent(Some(b))));
+        }
+        format!("{verdict}; from the measured fleet at its capacity to the planned one at the peak: {}", causes.join(", "))
+    }
+}
+
+impl PeakPlan {
+    fn text(&self) -> String {
+        let plan = &self.arithmetic;
+        let mut text = format!(
+            "peak {} requests/s: {} per replica x {} utilization -> ceil({} / {:.3}) = {} replicas, {} GPUs\n",
+            plan.peak_rps,
+            plan.capacity_per_replica_rps,
+            plan.target_utilization,
+            plan.peak_rps,
+            plan.capacity_per_replica_rps * plan.target_utilization,
+            plan.required_replicas,
+            plan.required_gpus
+        );
+        if plan.spare_replicas > 0 {
+            text += &format!(
+                "with {} spare: {} replicas, {} GPUs\n",
+                plan.spare_replicas, plan.planned_replicas, plan.planned_gpus
+            );
+        }
+        text += &self.at_peak.text("simulated at the peak");
+        text += &self.after_loss.as_ref().map_or_else(
+            || "after a loss: no replica is left\n".to_owned(),
+            |lost| lost.text("after a loss, at the peak"),
+        );
+        let scaling = &self.scaling;
+        text += &format!(
+            "the planned fleet's own capacity: {:.2} requests/s, by division {:.2}: {}\n",
+            scaling.simulated.capacity_refined_rps, scaling.linear_rps, scaling.finding
+        );
+        text + &format!(
+            "headroom at the peak: {:.2} requests/s, utilization {}\n",
+            scaling.headroom_rps,
+            percent(Some(scaling.utilization))
+        )
+    }
+}
+
+impl AtPeak {
+    fn text(&self, label: &str) -> String {
+        let verdict = match (self.repeats, self.pass) {
+            (1, true) => "every gate passes".to_owned(),
+            (1, false) => format!("FAILS {}", self.failing_gates.join(", ")),
+            _ => format!("{} of {} repeats pass", self.repeats_passing, self.repeats),
+        };
+        format!("{label}, {} replicas: {verdict} ({})\n", self.replicas, self.summary)
+    }
+}
+
+fn peaks_table(plans: &[PeakPlan]) -> String {
+    let headers =
+        ["peak", "replicas", "GPUs", "at the peak", "after a loss", "fleet capacity", "of linear", "headroom"];
+    let word = |at: &AtPeak| if at.pass { "pass".to_owned() } else { "fail".to_owned() };
+    let row = |planned: &PeakPlan| {
+        vec![
+            number(Some(planned.arithmetic.peak_rps), 1),
+            planned.arithmetic.planned_replicas.to_string(),
+            planned.arithmetic.planned_gpus.to_string(),
+            word(&planned.at_peak),
+            planned.after_loss.as_ref().map_or_else(|| "-".to_owned(), word),
+            number(Some(planned.scaling.simulated.capacity_refined_rps), 1),
+            percent(Some(planned.scaling.ratio)),
+            number(Some(planned.scaling.headroom_rps), 1),
+        ]
+    };
+    format!("\n{}", table(&headers, &plans.iter().map(row).collect::<Vec<_>>()))
+}
