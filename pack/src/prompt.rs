@@ -47,6 +47,13 @@ impl TokenStream {
         Self::of(5, group)
     }
 
+    /// The number of the prefix group that this stream is of.
+    #[must_use]
+    pub fn as_group(self) -> Option<u64> {
+        let number = self.0 & Self::VALUE_MAX;
+        (self == Self::group(number)).then_some(number)
+    }
+
     /// A block of a trace, named by its hash id there.
     #[must_use]
     pub fn trace_block(hash_id: u64) -> TokenStream {
