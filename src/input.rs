@@ -3,8 +3,10 @@
 use crate::args::ScenarioArgs;
 use crate::exit::CommandError;
 use crate::files::{read_bytes, read_text};
+use scaleproof_pack::hash::sha256_hex;
 use scaleproof_pack::manifest::{ArrivalPattern, Manifest};
 use scaleproof_pack::report::{ProfileFacts, SystemFacts};
+use scaleproof_pack::schedule::trace_rate_rps;
 use scaleproof_pack::trace::Trace;
 use scaleproof_sim::profile::Profile;
 use scaleproof_sim::scenario::Scenario;
@@ -95,7 +97,7 @@ fn load_trace(
     };
     let path = given.map_or_else(|| directory.join(&source.file), Path::to_owned);
     let bytes = read_bytes(&path)?;
-    let trace = Trace::parse(&path.display().to_string(), &bytes, source.format).map_err(CommandError::bad_input)?;
+    let trace = Trace::parse(&path.display().to_string(), source.format, &bytes).map_err(CommandError::bad_input)?;
     Ok(Some(trace))
 }
 
@@ -141,7 +143,10 @@ impl Loaded {
 
     /// The rate of the trace as it is replayed, in requests per second.
     pub fn trace_rate(&self) -> Option<f64> {
-        self.trace.as_ref().and_then(|trace| trace.rate_rps(&self.manifest))
+        match (&self.manifest.client.arrivals, &self.trace) {
+            (ArrivalPattern::Trace(source), Some(trace)) => trace_rate_rps(source, trace),
+            _ => None,
+        }
     }
 
     /// Refuses a manifest that asks for what the simulator does not do: a number would look fine and be wrong.

@@ -60,7 +60,7 @@ impl Point {
 
     /// Its schedule.
     pub fn schedule(&self, loaded: &Loaded) -> Result<Schedule, CommandError> {
-        Schedule::generate(&loaded.manifest, self.load, self.run, self.shared_prefixes, loaded.trace.as_ref())
+        Schedule::generate(&loaded.manifest, self.load, self.run, loaded.trace.as_ref(), self.shared_prefixes)
             .map_err(CommandError::bad_input)
     }
 

@@ -120,15 +120,7 @@ fn schedule(case: &Case, load: f64, run: u64) -> (Schedule, Vec<(f64, f64)>) {
             segments_len: 0,
         });
     }
-    let schedule = Schedule {
-        seed: 7,
-        run,
-        load: Load::Open { rps: load },
-        warmup: PlannedList::default(),
-        measured: list,
-        window_from: Nanos::ZERO,
-        hash: String::new(),
-    };
+    let schedule = Schedule::of(Load::Open { rps: load }, list);
     (schedule, plain)
 }
 

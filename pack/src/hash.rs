@@ -1,7 +1,14 @@
-//! A map for keys that are already well mixed or small integers, without iteration: results cannot depend on an
+//! Digests, and a map for keys that are already well mixed or small integers, without iteration: results cannot depend on an
 //! order that nobody can ask for.
 
+use sha2::{Digest, Sha256};
 use std::hash::{BuildHasherDefault, Hasher};
+
+/// SHA-256 of `bytes`, in hexadecimal.
+#[must_use]
+pub fn sha256_hex(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
 
 /// Multiplicative hashing with a final fold: fast, fixed, and good enough for ids and 64-bit digests.
 #[derive(Default)]

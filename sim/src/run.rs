@@ -9,7 +9,7 @@ use crate::source::Source;
 use scaleproof_pack::chance::{self, Stream};
 use scaleproof_pack::experiment::{Observer, Progress};
 use scaleproof_pack::record::Outcome;
-use scaleproof_pack::schedule::{Load, PlannedList, Release, Schedule};
+use scaleproof_pack::schedule::{Load, Release, Schedule, ScheduleError};
 use scaleproof_pack::time::Nanos;
 use scaleproof_pack::timeline::TimelineRow;
 use scaleproof_policy::{Fleet, LoadSource, RouteRequest, Router};
@@ -27,12 +27,11 @@ pub fn run(
     engine: &dyn Fn() -> Box<dyn BatchScheduler + Send>,
     observer: &mut dyn Observer,
 ) -> Result<RunSummary, RunError> {
-    let continuation: Option<Box<dyn Iterator<Item = PlannedList>>> = None;
     let replicas = (0..config.replicas).map(|_| Replica::new(engine())).collect();
     let mut simulation = Simulation {
         config,
         replicas,
-        source: Source::new(schedule, continuation),
+        source: Source::new(schedule),
         fleet: Fleet::new(
             config.replicas,
             if config.poll_interval.is_some() { LoadSource::Polled } else { LoadSource::InFlight },
@@ -47,6 +46,7 @@ pub fn run(
         last_end: Nanos::ZERO,
         planned: schedule.measured.requests.len() as u64,
         emitted: Vec::new(),
+        failure: None,
         observer,
     };
     simulation.start(schedule.load);
@@ -70,6 +70,8 @@ struct Simulation<'a> {
     last_end: Nanos,
     planned: u64,
     emitted: Vec<Emitted>,
+    /// Why the schedule could not be continued. The attempts in flight still end; then the run fails.
+    failure: Option<ScheduleError>,
     observer: &'a mut dyn Observer,
 }
 
@@ -113,6 +115,9 @@ impl Simulation<'_> {
                 }
             }
         }
+        if let Some(error) = self.failure.take() {
+            return Err(RunError::Schedule(error));
+        }
         match self.attempts.open() {
             0 => Ok(false),
             unfinished => {
@@ -146,8 +151,16 @@ impl Simulation<'_> {
             if let Some(next) = self.source.next_independent() {
                 return Some(next);
             }
-            if self.has_enough() || !self.source.extend() {
+            if self.has_enough() {
                 return None;
+            }
+            match self.source.extend() {
+                Ok(true) => {}
+                Ok(false) => return None,
+                Err(error) => {
+                    self.failure = Some(error);
+                    return None;
+                }
             }
         }
     }

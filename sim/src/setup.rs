@@ -4,6 +4,7 @@ use crate::event::RequestRef;
 use crate::replica::{FrontEnd, ReplicaTotals};
 use crate::step_time::StepTime;
 use scaleproof_pack::record::Outcome;
+use scaleproof_pack::schedule::ScheduleError;
 use scaleproof_pack::time::{Nanos, TimeError};
 use scaleproof_policy::RouterPolicy;
 use std::fmt;
@@ -80,6 +81,8 @@ pub enum RunError {
         /// The first of them.
         first: Vec<RequestRef>,
     },
+    /// The schedule could not be continued.
+    Schedule(ScheduleError),
     /// The profile gave something that is no time.
     Time(TimeError),
 }
@@ -97,6 +100,7 @@ impl fmt::Display for RunError {
                     names.join(", ")
                 )
             }
+            RunError::Schedule(error) => write!(f, "the schedule cannot be continued: {error}"),
             RunError::Time(error) => write!(f, "the profile's step time is unusable: {error}"),
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::event::RequestRef;
 use scaleproof_pack::prompt::{Segment, TokenStream};
-use scaleproof_pack::schedule::{Planned, PlannedList, Release, Schedule};
+use scaleproof_pack::schedule::{Continuation, Planned, PlannedList, Release, Schedule, ScheduleError};
 use scaleproof_pack::time::Nanos;
 
 /// Walks a schedule.
@@ -12,22 +12,19 @@ pub struct Source<'a> {
     measured: Vec<std::borrow::Cow<'a, PlannedList>>,
     /// Index of the first request of each of them.
     starts: Vec<u64>,
-    continuation: Option<Box<dyn Iterator<Item = PlannedList> + 'a>>,
+    continuation: Continuation,
     cursor: RequestRef,
 }
 
 impl<'a> Source<'a> {
     /// At the schedule's beginning.
     #[must_use]
-    pub fn new(
-        schedule: &'a Schedule,
-        continuation: Option<Box<dyn Iterator<Item = PlannedList> + 'a>>,
-    ) -> Self {
+    pub fn new(schedule: &'a Schedule) -> Self {
         Source {
             warmup: &schedule.warmup,
             measured: vec![std::borrow::Cow::Borrowed(&schedule.measured)],
             starts: vec![0],
-            continuation,
+            continuation: schedule.continuation(),
             cursor: RequestRef { warmup: true, index: 0 },
         }
     }
@@ -96,14 +93,17 @@ impl<'a> Source<'a> {
     }
 
     /// Appends one more piece of the schedule's continuation. False if it has none.
-    pub fn extend(&mut self) -> bool {
-        let Some(list) = self.continuation.as_mut().and_then(Iterator::next) else { return false };
+    ///
+    /// # Errors
+    /// If the schedule cannot be continued further.
+    pub fn extend(&mut self) -> Result<bool, ScheduleError> {
+        let Some(list) = self.continuation.next().transpose()? else { return Ok(false) };
         if list.requests.is_empty() {
-            return false;
+            return Ok(false);
         }
         self.starts.push(self.measured_len());
         self.measured.push(std::borrow::Cow::Owned(list));
-        true
+        Ok(true)
     }
 
     /// The whole prompt of a request: the segments it shares, then tokens of its own; and the stream of its
