@@ -20,6 +20,7 @@ pub mod plan;
 pub mod prompt;
 pub mod record;
 pub mod report;
+pub mod report_html;
 pub mod requests_csv;
 pub mod schedule;
 mod student;

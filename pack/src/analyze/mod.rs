@@ -29,7 +29,7 @@ const FOREIGN_TPOT_GAP_MAX: f64 = 0.05;
 /// What the caller states instead of having it computed: needed for a file that lacks times and samples.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stated {
-    /// Length of the measured window, in seconds.
+    /// Length of the measured window, in seconds; counts as unstated unless finite and above 0.
     pub duration_s: Option<f64>,
     /// The queue's verdict.
     pub queue_trend: Option<Verdict>,
@@ -167,7 +167,8 @@ impl Analyzer {
     pub fn finish(self, facts: RunFacts, stated: Stated) -> Report {
         let samples = self.fleet.into_samples();
         let attempted = self.outcomes.attempted();
-        let duration_s = stated.duration_s.or(self.window.map(|w| w.seconds())).unwrap_or(0.0);
+        let stated_s = stated.duration_s.filter(|s| s.is_finite() && *s > 0.0);
+        let duration_s = stated_s.or(self.window.map(|w| w.seconds())).unwrap_or(0.0);
         let per_second = |count: u64| (duration_s > 0.0).then(|| count as f64 / duration_s);
         let trend = match (stated.queue_trend, self.window) {
             (None, Some(window)) => Some(window.trend(&samples, attempted)),
