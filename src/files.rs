@@ -12,7 +12,10 @@ const INPUT_MAX_BYTES: u64 = 4 << 30;
 /// Reads an input file whole.
 pub fn read_bytes(path: &Path) -> Result<Vec<u8>, CommandError> {
     let fail = |found: String, hint: &str| {
-        CommandError::bad_input(format!("{}: found {found}; expected a readable file; {hint}", path.display()))
+        CommandError::bad_input(format!(
+            "{}: found {found}; expected a readable file; {hint}",
+            path.display()
+        ))
     };
     let found = fs::metadata(path).map_err(|e| fail(e.to_string(), "check the path"))?;
     if found.is_dir() {
@@ -107,5 +110,7 @@ pub fn output_directory(given: Option<&Path>, name: &str) -> Result<PathBuf, Com
             Err(error) => return Err(unwritable(&path, &error)),
         }
     }
-    Err(CommandError::could_not_run("out/: found 100,000 packs of this name; expected room; name one with --out"))
+    Err(CommandError::could_not_run(
+        "out/: found 100,000 packs of this name; expected room; name one with --out",
+    ))
 }

@@ -48,14 +48,14 @@ pub fn load(args: &ScenarioArgs) -> Result<Loaded, CommandError> {
     }
     let (manifest_path, scenario_path) = (directory.join(MANIFEST), directory.join(SCENARIO));
     let (manifest_text, scenario_text) = (read_text(&manifest_path)?, read_text(&scenario_path)?);
-    let mut manifest =
-        Manifest::parse(&manifest_path.display().to_string(), &manifest_text).map_err(CommandError::bad_input)?;
+    let mut manifest = Manifest::parse(&manifest_path.display().to_string(), &manifest_text)
+        .map_err(CommandError::bad_input)?;
     let scenario_name = scenario_path.display().to_string();
     let profile_path = directory
         .join(Scenario::profile_path(&scenario_name, &scenario_text).map_err(CommandError::bad_input)?);
     let profile_text = read_text(&profile_path)?;
-    let profile =
-        Profile::parse(&profile_path.display().to_string(), &profile_text).map_err(CommandError::bad_input)?;
+    let profile = Profile::parse(&profile_path.display().to_string(), &profile_text)
+        .map_err(CommandError::bad_input)?;
     let scenario = Scenario::parse(&scenario_name, &scenario_text, &profile, &manifest)
         .map_err(CommandError::bad_input)?;
     let trace = load_trace(directory, &manifest, trace)?;
@@ -97,7 +97,8 @@ fn load_trace(
     };
     let path = given.map_or_else(|| directory.join(&source.file), Path::to_owned);
     let bytes = read_bytes(&path)?;
-    let trace = Trace::parse(&path.display().to_string(), source.format, &bytes).map_err(CommandError::bad_input)?;
+    let trace =
+        Trace::parse(&path.display().to_string(), source.format, &bytes).map_err(CommandError::bad_input)?;
     Ok(Some(trace))
 }
 
@@ -160,7 +161,9 @@ impl Loaded {
             (engine.disaggregated_prefill, "engine.disaggregated_prefill"),
         ] {
             if on {
-                faults.push(format!("{file}: {field}: found enabled; expected disabled; it is not modelled yet"));
+                faults.push(format!(
+                    "{file}: {field}: found enabled; expected disabled; it is not modelled yet"
+                ));
             }
         }
         let profile = &self.profile;

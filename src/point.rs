@@ -8,9 +8,10 @@ use scaleproof_pack::analyze::{Analyzer, Stated};
 use scaleproof_pack::experiment::{self, Observer};
 use scaleproof_pack::record::Record;
 use scaleproof_pack::report::{Origin, Report, RunFacts};
+use scaleproof_pack::report_html::{PointPage, point_html};
 use scaleproof_pack::requests_csv;
 use scaleproof_pack::schedule::{Load, Schedule};
-use scaleproof_pack::timeline::{self, TimelineRow};
+use scaleproof_pack::timeline::{FleetSeries, TimelineCsv, TimelineRow};
 use scaleproof_sim::engine::vllm::VllmScheduler;
 use scaleproof_sim::{Extremes, RunSummary};
 use std::io;
@@ -101,7 +102,11 @@ struct Recorder<'a> {
 }
 
 impl<'a> Recorder<'a> {
-    fn create(loaded: &Loaded, directory: &Path, progress: &'a Progress) -> Result<Recorder<'a>, CommandError> {
+    fn create(
+        loaded: &Loaded,
+        directory: &Path,
+        progress: &'a Progress,
+    ) -> Result<Recorder<'a>, CommandError> {
         let requests_path = directory.join("requests.csv");
         let names = loaded.manifest.classes.iter().map(|class| class.name.as_str());
         Ok(Recorder {
@@ -145,12 +150,22 @@ impl<'a> Recorder<'a> {
         let json = serde_json::to_string_pretty(&report).map_err(CommandError::could_not_run)?;
         files::write(&directory.join("slo-report.json"), format!("{json}\n").as_bytes())?;
         let timeline_path = directory.join("timeline.csv");
-        let mut timeline = timeline::Writer::new(Pending::create(&timeline_path)?);
-        let rows = self.samples.iter().try_for_each(|row| timeline.row(row));
-        rows.map_err(|error| unwritable(&timeline_path, &error))?;
-        timeline.finish().map_err(|error| unwritable(&timeline_path, &error))?.keep()?;
+        write_timeline(Pending::create(&timeline_path)?, &self.samples)
+            .map_err(|error| unwritable(&timeline_path, &error))?
+            .keep()?;
+        let mut fleet = FleetSeries::default();
+        self.samples.iter().for_each(|row| fleet.push(row));
+        let title = point.name(loaded);
+        let page = PointPage { title: &title, report: &report, samples: &fleet.into_samples() };
+        files::write(&directory.join("report.html"), point_html(&page).as_bytes())?;
         Ok((report, self.samples))
     }
+}
+
+fn write_timeline(file: Pending, rows: &[TimelineRow]) -> io::Result<Pending> {
+    let mut csv = TimelineCsv::new(file)?;
+    rows.iter().try_for_each(|row| csv.row(row))?;
+    csv.finish()
 }
 
 /// What of a run a reader should know before believing its numbers.
@@ -167,7 +182,8 @@ fn warnings(loaded: &Loaded, summary: &RunSummary) -> Vec<String> {
         ));
     }
     if summary.stopped {
-        warnings.push("stopped before the schedule's end: the numbers cover the attempts that had ended".into());
+        warnings
+            .push("stopped before the schedule's end: the numbers cover the attempts that had ended".into());
     }
     warnings
 }

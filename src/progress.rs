@@ -39,42 +39,39 @@ pub fn say(line: &str) {
 pub struct Progress {
     started: Instant,
     label: String,
-    total: AtomicU64,
+    total: u64,
     done: AtomicU64,
     bar: Option<ProgressBar>,
     last_line: Mutex<Instant>,
 }
 
 impl Progress {
-    /// Begins. `total` in attempts; it may grow.
+    /// Begins. `total` in attempts; a run may turn out longer.
     pub fn start(label: &str, total: u64) -> Progress {
         let started = Instant::now();
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
             let template = "{msg} [{wide_bar}] {human_pos}/{human_len} attempts, {eta} left";
-            bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
+            bar.set_style(
+                ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()),
+            );
             bar.set_message(label.to_owned());
             bar
         });
         Progress {
             started,
             label: label.to_owned(),
-            total: total.into(),
+            total,
             done: 0.into(),
             bar,
             last_line: Mutex::new(started),
         }
     }
 
-    /// More work than thought.
-    pub fn grow(&self, attempts: u64) {
-        self.total.fetch_add(attempts, Ordering::Relaxed);
-    }
-
     /// Some of it is done.
     pub fn advance(&self, attempts: u64) {
         let done = self.done.fetch_add(attempts, Ordering::Relaxed) + attempts;
-        let total = self.total.load(Ordering::Relaxed).max(done);
+        let total = self.total.max(done);
         let elapsed = self.started.elapsed();
         if elapsed < QUIET {
             return;

@@ -56,6 +56,12 @@ impl Study {
         }
     }
 
+    /// The title of its pictures.
+    pub fn title(&self) -> String {
+        let placement = &self.loaded.manifest.engine.placement;
+        format!("{}: TP{} x {} replicas", self.loaded.manifest.model.id, placement.tp, placement.replicas)
+    }
+
     /// Simulates points, all cores at once, each with its own pack under `points/`. Their results are appended
     /// in the order asked for, whatever the number of threads. What was simulated before is not done again.
     pub fn simulate(&mut self, label: &str, points: &[Point]) -> Result<Vec<usize>, CommandError> {
@@ -82,8 +88,22 @@ impl Study {
                 self.directory.display()
             )));
         }
-        let position = |point| self.results.iter().position(|result| result.point == *point);
+        let position = |point: &Point| self.results.iter().position(|result| result.point == *point);
         Ok(points.iter().filter_map(position).collect())
+    }
+
+    /// Simulates one point whose pack is the study's own directory.
+    pub fn simulate_alone(&self, point: &Point) -> Result<PointResult, CommandError> {
+        let progress = Progress::start("simulate", self.expected_attempts(point));
+        let result = point.simulate(&self.loaded, &self.directory, &progress)?;
+        drop(progress);
+        if result.summary.stopped {
+            return Err(CommandError::could_not_run(format!(
+                "interrupted: found a request to stop; {} holds the attempts that had ended",
+                self.directory.display()
+            )));
+        }
+        Ok(result)
     }
 
     fn expected_attempts(&self, point: &Point) -> u64 {

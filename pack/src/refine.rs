@@ -25,7 +25,8 @@ impl Bracket {
     #[must_use]
     pub fn of(tested: &[(f64, bool)]) -> Bracket {
         let passing_rps = tested.iter().filter(|(_, pass)| *pass).map(|(rate, _)| *rate).fold(0.0, f64::max);
-        let failing = tested.iter().filter(|(rate, pass)| !pass && *rate > passing_rps).map(|(rate, _)| *rate);
+        let failing =
+            tested.iter().filter(|(rate, pass)| !pass && *rate > passing_rps).map(|(rate, _)| *rate);
         Bracket { passing_rps, failing_rps: failing.min_by(f64::total_cmp) }
     }
 

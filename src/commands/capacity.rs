@@ -1,6 +1,6 @@
 //! `scaleproof capacity`: the highest passing rate, on the grid and, if asked, between its rates.
 
-use super::sweep::{chosen, rate_table, simulate_grid, verdict};
+use super::sweep::{chosen, rate_table, simulate_grid, sweep_page, verdict};
 use crate::args::CapacityArgs;
 use crate::exit::{CommandError, Outcome};
 use crate::point::Point;
@@ -37,7 +37,7 @@ pub fn run(args: &CapacityArgs) -> Outcome {
     if let Some(refined) = &refined {
         text += &refined_text(refined);
     }
-    study.finish(chosen(&study, &grid, &found), "")?;
+    study.finish(chosen(&study, &grid, &found), &sweep_page(&study, &grid, &found))?;
     study.print(
         &json!({
             "pack": shown(&study.directory),
@@ -99,7 +99,13 @@ pub fn refine_points(
     let brackets = narrow_together(study, &mut searches, replicas, within_rps, sections)?;
     let rates: Vec<f64> = brackets.iter().map(|bracket| bracket.passing_rps).collect();
     let mean = rates.iter().sum::<f64>() / rates.len() as f64;
-    Ok(Refined { capacity_refined_rps: mean, ci95_rps: mean_ci95(&rates), repeats: brackets, within_rps, replicas })
+    Ok(Refined {
+        capacity_refined_rps: mean,
+        ci95_rps: mean_ci95(&rates),
+        repeats: brackets,
+        within_rps,
+        replicas,
+    })
 }
 
 /// One repeat's search, with the rates it has tested.
@@ -111,7 +117,8 @@ struct Search {
 impl Search {
     /// The bracket so far, or the rates it needs next. Replays the search on what is known: a few floats.
     fn next(&self, within_rps: f64, sections: usize) -> Result<Bracket, Vec<f64>> {
-        let known = |rate: &f64| self.tested.iter().find(|(r, _)| r.total_cmp(rate).is_eq()).map(|(_, pass)| *pass);
+        let known =
+            |rate: &f64| self.tested.iter().find(|(r, _)| r.total_cmp(rate).is_eq()).map(|(_, pass)| *pass);
         let grid = Bracket::of(&self.tested);
         refine(grid, within_rps, sections, |rates| {
             rates.iter().map(known).collect::<Option<Vec<bool>>>().ok_or_else(|| rates.to_vec())

@@ -1,7 +1,7 @@
 //! `scaleproof plan`: from a peak to replicas and GPUs, by division; then the planned fleet itself is simulated.
 
 use super::capacity::{Refined, refine_points};
-use super::sweep::{attainment_text, chosen, rate_table, simulate_grid, verdict};
+use super::sweep::{attainment_text, chosen, rate_table, simulate_grid, sweep_page, verdict};
 use crate::args::PlanArgs;
 use crate::exit::{CommandError, Exit, Outcome};
 use crate::point::PointResult;
@@ -10,6 +10,7 @@ use crate::table::{number, percent, table};
 use scaleproof_pack::balance::{Balance, balance};
 use scaleproof_pack::capacity::Capacity;
 use scaleproof_pack::plan::{Plan, PlanInput, plan};
+use scaleproof_pack::report_html::{FleetCapacity, PlanPage, plan_html};
 use scaleproof_pack::time::Nanos;
 use serde::Serialize;
 use serde_json::json;
@@ -20,9 +21,12 @@ pub fn run(args: &PlanArgs) -> Outcome {
     let (grid, found) = simulate_grid(&mut study, &args.capacity.sweep)?;
     let sweep_text = format!("{}\n{}", rate_table(&study, &grid), verdict(&found));
     if found.capacity_rps.is_none() {
-        study.finish(chosen(&study, &grid, &found), "")?;
+        study.finish(chosen(&study, &grid, &found), &sweep_page(&study, &grid, &found))?;
         let json = json!({"pack": shown(&study.directory), "capacity_rps": null, "capacity": found});
-        study.print(&json, &format!("{sweep_text}no plan: no tested rate passes, test lower ones with --rps\n"))?;
+        study.print(
+            &json,
+            &format!("{sweep_text}no plan: no tested rate passes, test lower ones with --rps\n"),
+        )?;
         return Ok(Exit::Failed);
     }
     let replicas = study.loaded.manifest.engine.placement.replicas;
@@ -32,7 +36,7 @@ pub fn run(args: &PlanArgs) -> Outcome {
         plans.push(plan_peak(&mut study, args, &found, &base, &grid, peak_rps)?);
     }
     let first = &plans[0];
-    study.finish(first.at_peak_index, "")?;
+    study.finish(first.at_peak_index, &first.page(&study, &base))?;
     let passed = plans.iter().all(|planned| planned.at_peak.pass);
     let text = format!("{sweep_text}\n{}", plans.iter().map(PeakPlan::text).collect::<String>())
         + &if plans.len() > 1 { peaks_table(&plans) } else { String::new() };
@@ -226,11 +230,29 @@ impl Scaling {
         if let (Some(a), Some(b)) = (self.measured_prefix_hit_share, self.planned_prefix_hit_share) {
             causes.push(format!("prefix hits {} to {}", percent(Some(a)), percent(Some(b))));
         }
-        format!("{verdict}; from the measured fleet at its capacity to the planned one at the peak: {}", causes.join(", "))
+        format!(
+            "{verdict}; from the measured fleet at its capacity to the planned one at the peak: {}",
+            causes.join(", ")
+        )
     }
 }
 
 impl PeakPlan {
+    /// report.html of a plan.
+    fn page(&self, study: &Study, base: &Refined) -> String {
+        let fleet = |refined: &Refined| FleetCapacity {
+            replicas: refined.replicas,
+            capacity_rps: Some(refined.capacity_refined_rps),
+        };
+        let remarks: Vec<String> = self.text().lines().map(str::to_owned).collect();
+        plan_html(&PlanPage {
+            title: &study.title(),
+            plan: &self.arithmetic,
+            simulated: &[fleet(base), fleet(&self.scaling.simulated)],
+            remarks: &remarks,
+        })
+    }
+
     fn text(&self) -> String {
         let plan = &self.arithmetic;
         let mut text = format!(
@@ -279,8 +301,16 @@ impl AtPeak {
 }
 
 fn peaks_table(plans: &[PeakPlan]) -> String {
-    let headers =
-        ["peak", "replicas", "GPUs", "at the peak", "after a loss", "fleet capacity", "of linear", "headroom"];
+    let headers = [
+        "peak",
+        "replicas",
+        "GPUs",
+        "at the peak",
+        "after a loss",
+        "fleet capacity",
+        "of linear",
+        "headroom",
+    ];
     let word = |at: &AtPeak| if at.pass { "pass".to_owned() } else { "fail".to_owned() };
     let row = |planned: &PeakPlan| {
         vec![

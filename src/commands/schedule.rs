@@ -23,7 +23,8 @@ pub fn run(args: &ScheduleArgs) -> Outcome {
     let schedule = point.schedule(&loaded)?;
     let mut csv = Vec::new();
     let Some(path) = &args.common.out else {
-        schedule::write_csv(&schedule, &loaded.manifest, &mut csv).map_err(crate::exit::CommandError::could_not_run)?;
+        schedule::write_csv(&schedule, &loaded.manifest, &mut csv)
+            .map_err(crate::exit::CommandError::could_not_run)?;
         print_out(&String::from_utf8_lossy(&csv));
         say(&format!("schedule hash {}", schedule.hash));
         return Ok(Exit::Passed);

@@ -11,7 +11,7 @@ use scaleproof_pack::schedule::Load;
 
 /// Runs the command.
 pub fn run(args: &SimulateArgs) -> Outcome {
-    let mut study = Study::open(&args.common, "simulate")?;
+    let study = Study::open(&args.common, "simulate")?;
     let load = load_of(&args.load, &study.loaded)?;
     let replicas = args.replicas.unwrap_or(study.loaded.manifest.engine.placement.replicas);
     let point = Point { load, run: args.run, replicas, shared_prefixes: study.shared_prefixes };
@@ -55,11 +55,22 @@ fn text(result: &PointResult) -> String {
 
 fn class_table(report: &Report) -> String {
     let headers = [
-        "class", "attempts", "ok", "attainment", "95 %", "of attempts", "P50 TTFT ms", "P95 TTFT ms", "P50 TPOT ms",
-        "P95 TPOT ms", "P95 E2E ms",
+        "class",
+        "attempts",
+        "ok",
+        "attainment",
+        "95 %",
+        "of attempts",
+        "P50 TTFT ms",
+        "P95 TTFT ms",
+        "P50 TPOT ms",
+        "P95 TPOT ms",
+        "P95 E2E ms",
     ];
     let row = |(name, class): (&String, &scaleproof_pack::report::ClassReport)| {
-        let interval = class.attainment_ci95.map(|(low, high)| format!("{} to {}", percent(Some(low)), percent(Some(high))));
+        let interval = class
+            .attainment_ci95
+            .map(|(low, high)| format!("{} to {}", percent(Some(low)), percent(Some(high))));
         vec![
             name.clone(),
             class.attempted_count.to_string(),

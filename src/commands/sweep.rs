@@ -7,6 +7,7 @@ use crate::study::{Study, exit_by_gate, shown};
 use crate::table::{number, percent, table};
 use scaleproof_pack::capacity::{Capacity, Judgement, capacity};
 use scaleproof_pack::report::{ClassReport, Report};
+use scaleproof_pack::report_html::{SweepPage, sweep_html};
 use scaleproof_pack::schedule::Load;
 use serde_json::json;
 
@@ -15,7 +16,7 @@ pub fn run(args: &SweepArgs) -> Outcome {
     let mut study = Study::open(&args.common, "sweep")?;
     let (grid, found) = simulate_grid(&mut study, args)?;
     let text = format!("{}\n{}", rate_table(&study, &grid), verdict(&found));
-    study.finish(chosen(&study, &grid, &found), "")?;
+    study.finish(chosen(&study, &grid, &found), &sweep_page(&study, &grid, &found))?;
     study.print(
         &json!({
             "pack": shown(&study.directory),
@@ -33,8 +34,11 @@ pub fn simulate_grid(study: &mut Study, args: &SweepArgs) -> Result<(Vec<usize>,
     let experiment = &study.loaded.scenario.experiment;
     let rates = if args.rps.is_empty() { experiment.rates_rps.clone() } else { args.rps.clone() };
     let repeats = args.repeats.unwrap_or(experiment.repeats);
-    let points: Vec<Point> =
-        rates.iter().flat_map(|&rps| (0..repeats).map(move |run| (rps, run))).map(|(rps, run)| study.at_rate(rps, run, None)).collect();
+    let points: Vec<Point> = rates
+        .iter()
+        .flat_map(|&rps| (0..repeats).map(move |run| (rps, run)))
+        .map(|(rps, run)| study.at_rate(rps, run, None))
+        .collect();
     let grid = study.simulate("sweep", &points)?;
     let found = judge(study, &grid);
     Ok((grid, found))
@@ -51,6 +55,24 @@ pub fn judge(study: &Study, grid: &[usize]) -> Capacity {
         })
         .collect();
     capacity(&judged)
+}
+
+/// report.html of a sweep.
+pub fn sweep_page(study: &Study, grid: &[usize], found: &Capacity) -> String {
+    let manifest = &study.loaded.manifest;
+    let classes: Vec<&str> = manifest.classes.iter().map(|class| class.name.as_str()).collect();
+    let points: Vec<(f64, Report)> = grid
+        .iter()
+        .map(|&i| study.results[i].report.clone())
+        .filter_map(|report| Some((report.facts.offered_rps?, report)))
+        .collect();
+    sweep_html(&SweepPage {
+        title: &study.title(),
+        classes: &classes,
+        attainment_min: manifest.acceptance.class_slo_attainment_min,
+        points: &points,
+        capacity: found,
+    })
 }
 
 /// The point whose files stand at the top of the pack: the first repeat at the capacity, or the first point.
@@ -146,13 +168,19 @@ fn range(repeats: &[&Report], digits: usize, get: &dyn Fn(&Report) -> Option<f64
 /// The capacity in words.
 pub fn verdict(found: &Capacity) -> String {
     let mut text = match found.capacity_rps {
-        Some(rps) => format!("capacity: {rps} requests/s, the highest of the tested rates that passes every gate\n"),
+        Some(rps) => {
+            format!("capacity: {rps} requests/s, the highest of the tested rates that passes every gate\n")
+        }
         None => "capacity: none of the tested rates passes every gate\n".to_owned(),
     };
     if let (Some(rps), Some(gate)) = (found.first_failing_rps, &found.first_failing_gate) {
         let all = found.rates.iter().find(|rate| rate.offered_rps.total_cmp(&rps).is_eq());
-        let names = all.map_or_else(Vec::new, |rate| rate.failing_gates.iter().map(|(name, _)| name.clone()).collect());
-        text += &format!("first to fail above it: {gate} at {rps} requests/s (failing there: {})\n", names.join(", "));
+        let names = all
+            .map_or_else(Vec::new, |rate| rate.failing_gates.iter().map(|(name, _)| name.clone()).collect());
+        text += &format!(
+            "first to fail above it: {gate} at {rps} requests/s (failing there: {})\n",
+            names.join(", ")
+        );
     }
     for warning in &found.warnings {
         text += &format!("warning: {warning}\n");
@@ -163,5 +191,9 @@ pub fn verdict(found: &Capacity) -> String {
 /// Attainment, for other commands' texts.
 pub fn attainment_text(report: &Report) -> String {
     let (name, class) = weakest(report);
-    format!("attainment {}, weakest {name} at {}", percent(report.overall_attainment), percent(class.attainment))
+    format!(
+        "attainment {}, weakest {name} at {}",
+        percent(report.overall_attainment),
+        percent(class.attainment)
+    )
 }
