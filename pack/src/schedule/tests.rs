@@ -1,9 +1,8 @@
-use super::*;
-use crate::manifest::{
-    Cancellation, Distribution, PrefixGroup, RatePiece, Session, TraceFormat, TraceSource,
-};
+mod properties;
+mod replay;
 
-use proptest::prelude::*;
+use super::*;
+use crate::manifest::{Cancellation, Distribution, PrefixGroup, RatePiece, Session};
 
 const WORKED: &str = include_str!("../../../scenarios/tp2-dp4/workload-manifest.yaml");
 
@@ -11,7 +10,7 @@ fn worked() -> Manifest {
     Manifest::parse("m", WORKED).unwrap()
 }
 
-/// The worked example with a tenth of a tenth of its requests: 154, 44, 22.
+/// The worked example with a hundredth of its requests: 154, 44, 22.
 fn small() -> Manifest {
     let mut manifest = worked();
     manifest.client.initial_scheduled_requests = 220;
@@ -331,114 +330,6 @@ fn a_piecewise_manifest_keeps_its_mean_rate() {
     assert!((share - 0.5).abs() < 0.02, "{share}");
 }
 
-fn trace_manifest(format: TraceFormat) -> Manifest {
-    let mut manifest = small();
-    let file = "t".to_owned();
-    manifest.client.arrivals =
-        ArrivalPattern::Trace(TraceSource { file, format, window_seconds: None, rate_scale: 1.0 });
-    manifest.client.initial_scheduled_requests = 0;
-    manifest.client.class_schedule_counts.clear();
-    manifest.client.warmup_seconds = 0.0;
-    let rule = |name: &str, when: &str| {
-        let text = format!(
-            "cutoff: 2026-08-29\nmodel: {{id: m, revision: r, tokenizer_revision: t, precision: p}}\n\
-             engine: {{name: e, version: v, placement: {{tp: 1, pp: 1, dp: 1, replicas: 1, gpus: 1}}, \
-             prefix_cache: enabled, speculative_decoding: disabled, disaggregated_prefill: disabled}}\n\
-             client: {{location: l, streaming: true, arrival_pattern: trace, trace: {{file: t, format: csv}}, \
-             request_schedule_seed: 1, warmup_seconds: 0}}\n\
-             workload: [{{name: {name}, request_ttft_cutoff_ms: 1, request_tpot_cutoff_ms: 1{when}}}]\n\
-             acceptance: {{class_slo_attainment_min: 0, min_successful_samples_per_class: 0, error_rate_max: 1, \
-             queue_trend_required: any, target_utilization: 1}}\n"
-        );
-        Manifest::parse("m", &text).unwrap().classes.remove(0)
-    };
-    manifest.classes =
-        vec![rule("short", ", when: {input_max: 600}"), rule("long", ", when: {input_max: 5000}")];
-    manifest
-}
-
-fn source(manifest: &mut Manifest) -> &mut TraceSource {
-    let ArrivalPattern::Trace(source) = &mut manifest.client.arrivals else { panic!() };
-    source
-}
-
-const MOONCAKE: &str =
-    "{\"timestamp\": 1000, \"input_length\": 600, \"output_length\": 5, \"hash_ids\": [0, 14]}
-{\"timestamp\": 3000, \"input_length\": 1024, \"output_length\": 7, \"hash_ids\": [0, 15]}
-{\"timestamp\": 5000, \"input_length\": 100, \"output_length\": 9, \"hash_ids\": [3]}
-";
-
-#[test]
-fn a_trace_is_replayed_row_by_row() {
-    let mut manifest = trace_manifest(TraceFormat::Mooncake);
-    let trace = Trace::parse("t", TraceFormat::Mooncake, MOONCAKE.as_bytes()).unwrap();
-    assert_eq!(trace_rate_rps(source(&mut manifest), &trace), Some(0.5));
-    let replay = |manifest: &Manifest, rps, shared| {
-        Schedule::generate(manifest, Load::Open { rps }, 0, Some(&trace), shared).unwrap()
-    };
-    let schedule = replay(&manifest, 0.5, true);
-    assert_eq!(arrivals(&schedule.measured), [Nanos(0), Nanos(2_000_000_000), Nanos(4_000_000_000)]);
-    assert_eq!(classes(&schedule.measured), [0, 1, 0]);
-    let block = |id, len| Segment { stream: TokenStream::trace_block(id), start: 0, len };
-    let list = &schedule.measured;
-    assert_eq!(list.segments_of(&list.requests[0]), [block(0, 512), block(14, 88)]);
-    assert_eq!(list.segments_of(&list.requests[1]), [block(0, 512), block(15, 512)]);
-    assert!(schedule.continuation().next().is_none());
-    assert!(replay(&manifest, 0.5, false).measured.segments.is_empty());
-
-    source(&mut manifest).rate_scale = 4.0;
-    let rps = trace_rate_rps(source(&mut manifest), &trace).unwrap();
-    let times = arrivals(&replay(&manifest, rps, true).measured);
-    assert_eq!(times, [Nanos(0), Nanos(500_000_000), Nanos(1_000_000_000)]);
-
-    source(&mut manifest).window_seconds = Some((1.0, 4.5));
-    manifest.client.warmup_seconds = 100.0;
-    let schedule = replay(&manifest, 0.5, true);
-    assert_eq!(arrivals(&schedule.measured), [Nanos(101_000_000_000), Nanos(103_000_000_000)]);
-    assert!(!schedule.warmup.requests.is_empty() && schedule.warmup.segments.is_empty());
-    assert!(schedule.warmup.requests.iter().all(|request| [1024, 100].contains(&request.input_tokens)));
-    let closed =
-        Schedule::generate(&manifest, Load::Closed { concurrency: 1 }, 0, Some(&trace), true).unwrap();
-    assert_eq!((closed.measured.requests.len(), closed.warmup.requests.len()), (2, 2));
-}
-
-#[test]
-fn a_trace_that_does_not_fit_the_manifest_says_where() {
-    let trace = Trace::parse("t", TraceFormat::Mooncake, MOONCAKE.as_bytes()).unwrap();
-    let error = |manifest: &Manifest| {
-        Schedule::generate(manifest, Load::Open { rps: 0.5 }, 0, Some(&trace), true).unwrap_err().to_string()
-    };
-    let mut manifest = trace_manifest(TraceFormat::Mooncake);
-    manifest.classes.truncate(1);
-    assert_eq!(
-        error(&manifest),
-        "t:2: found 1024 input and 7 output tokens; expected lengths that the `when` of some class takes; a last \
-         class without `when` takes the rest"
-    );
-    let mut manifest = trace_manifest(TraceFormat::Mooncake);
-    manifest.client.class_schedule_counts = vec![1, 2];
-    assert!(
-        error(&manifest).starts_with("t: client.class_schedule_counts.short: found 2 rows; expected 1, as")
-    );
-    let mut manifest = trace_manifest(TraceFormat::Mooncake);
-    source(&mut manifest).window_seconds = Some((9.0, 10.0));
-    assert!(
-        error(&manifest).contains("found no row in the window; expected a window within the trace's 4 s")
-    );
-    let mut manifest = trace_manifest(TraceFormat::Mooncake);
-    manifest.client.minimum_duration_seconds = 5.0;
-    assert!(error(&manifest).contains("found a trace that spans 4 s at this rate"));
-    let missing = Schedule::generate(&manifest, OPEN, 0, None, true).unwrap_err();
-    assert_eq!(missing.to_string(), "client.trace: found no trace; expected the contents of t");
-
-    let text = "arrival_s,class,input_tokens,output_tokens\n0,short,9000,1\n1,shirt,1,1\n";
-    let trace = Trace::parse("t", TraceFormat::Csv, text.as_bytes()).unwrap();
-    let manifest = trace_manifest(TraceFormat::Csv);
-    let error = Schedule::generate(&manifest, OPEN, 0, Some(&trace), true).unwrap_err();
-    let expected = "t:3: class: found \"shirt\"; expected a class of the workload; did you mean short?";
-    assert_eq!(error.to_string(), expected);
-}
-
 #[test]
 fn the_table_says_all_there_is() {
     let mut manifest = with_sessions(2);
@@ -463,87 +354,4 @@ prefix_group,shared_tokens
 fn a_request_stays_small() {
     // Ten million of them, each with a segment, must fit in well under a GiB.
     assert!(size_of::<Planned>() <= 64 && size_of::<Segment>() <= 16);
-}
-
-fn any_lengths() -> impl Strategy<Value = Distribution> {
-    prop_oneof![
-        (1..3000_u32).prop_map(|tokens| Distribution::Fixed(f64::from(tokens))),
-        (1..50_u32, 50..3000_u32)
-            .prop_map(|(min, max)| Distribution::Uniform { min: f64::from(min), max: f64::from(max) }),
-        (1.0..500.0).prop_map(|mean| Distribution::Geometric { mean }),
-        (1.0..500.0, 0.0..3.0).prop_map(|(median, sigma)| Distribution::Lognormal {
-            median,
-            sigma,
-            min: 1.0,
-            max: 1e7
-        }),
-    ]
-}
-
-fn any_pattern() -> impl Strategy<Value = ArrivalPattern> {
-    let piece =
-        (0.1..50.0, 0.0..5.0, 0.1..5.0).prop_map(|(seconds, from, to)| RatePiece { seconds, from, to });
-    prop_oneof![
-        Just(ArrivalPattern::Constant),
-        Just(ArrivalPattern::Poisson),
-        (0.05..20.0).prop_map(|shape| ArrivalPattern::Gamma { shape }),
-        prop::collection::vec(piece, 1..5).prop_map(|pieces| ArrivalPattern::Piecewise { pieces }),
-    ]
-}
-
-prop_compose! {
-    fn any_manifest()(
-        counts in prop::array::uniform3(0..60_u64),
-        turns in prop::array::uniform3(1..6_u32),
-        lengths in prop::array::uniform3((any_lengths(), any_lengths())),
-        pattern in any_pattern(),
-        tokens in 0..4000_u32,
-        probability in 0.0..1.0,
-        minimum in 0.0..5.0,
-    ) -> Manifest {
-        let mut manifest = small();
-        manifest.client.class_schedule_counts = counts.to_vec();
-        manifest.client.arrivals = pattern;
-        manifest.client.minimum_duration_seconds = minimum;
-        let after_seconds = Distribution::Fixed(1.0);
-        manifest.client.cancellation = Some(Cancellation { probability, after_seconds });
-        manifest.prefix_groups = vec![group("a", tokens, 1.0, &["interactive"]), group("b", 100, 1.0, &[])];
-        for ((class, (input, output)), turns) in manifest.classes.iter_mut().zip(lengths).zip(turns) {
-            (class.input_tokens, class.output_tokens) = (input, output);
-            let think_seconds = Distribution::Fixed(0.5);
-            class.session = (turns > 1).then_some(Session { turns, think_seconds });
-        }
-        manifest
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
-    #[test]
-    fn every_schedule_is_consistent(manifest in any_manifest(), rps in 0.5..100.0, open: bool, shared: bool) {
-        let load = if open { Load::Open { rps } } else { Load::Closed { concurrency: 3 } };
-        let schedule = Schedule::generate(&manifest, load, 0, None, shared).unwrap();
-        let total: u64 = manifest.client.class_schedule_counts.iter().sum();
-        let mut first = schedule.measured.clone();
-        first.requests.truncate(total as usize);
-        for (count, planned) in manifest.client.class_schedule_counts.iter().zip(counts(&first)) {
-            prop_assert_eq!(*count, planned as u64);
-        }
-        let last = arrivals(&schedule.measured).last().map_or(5.0, |at| at.since(schedule.window_from).seconds());
-        prop_assert!(!open || last >= manifest.client.minimum_duration_seconds);
-        for list in [&schedule.warmup, &schedule.measured] {
-            prop_assert!(arrivals(list).windows(2).all(|pair| pair[0] <= pair[1]));
-            for (id, request) in (0..).zip(&list.requests) {
-                let segments = list.segments_of(request);
-                let described: u64 = segments.iter().map(|segment| u64::from(segment.len)).sum();
-                prop_assert!(described <= u64::from(request.input_tokens) && request.output_tokens > 0);
-                prop_assert!(shared || segments.is_empty());
-                if let Release::After { predecessor, .. } = request.release {
-                    let before = &list.requests[predecessor as usize];
-                    prop_assert_eq!((predecessor + 1, before.class), (id, request.class));
-                    prop_assert!(request.input_tokens > before.input_tokens + before.output_tokens);
-                }
-            }
-        }
-    }
 }
