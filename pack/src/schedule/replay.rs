@@ -2,7 +2,7 @@
 
 use super::arrivals::{Releases, WarmUp};
 use super::extras::Extras;
-use super::{Load, Part, Planned, PlannedList, Release, ScheduleError, segment_number};
+use super::{Load, Part, Planned, PlannedList, Release, ScheduleError, check_count, segment_number};
 use crate::chance::{self, Stream};
 use crate::fault::{Fault, Faults, suggestion};
 use crate::manifest::{Class, LengthRule, Manifest, TraceSource};
@@ -70,6 +70,7 @@ impl<'a> Replay<'a> {
         shared_prefixes: bool,
     ) -> Result<Replay<'a>, ScheduleError> {
         let (from, rows) = window(source, trace)?;
+        check_count(rows.len() as f64)?;
         let stretch = match (load, recorded_rps(rows)) {
             (Load::Open { rps }, Some(recorded)) => recorded / rps,
             _ => 1.0,
@@ -169,23 +170,27 @@ fn classified<'a>(
     let mut classified = Vec::with_capacity(rows.len());
     for row in rows {
         match class_of(classes, row) {
-            Ok(class) => classified.push((class, row)),
-            Err(fault) if faults.0.len() < FAULTS_MAX => {
-                faults.0.push(Fault { file: file.to_owned(), line: Some(row.line), ..fault });
+            Some(class) => classified.push((class, row)),
+            None if faults.0.len() < FAULTS_MAX => {
+                faults.0.push(Fault { file: file.to_owned(), line: Some(row.line), ..untaken(classes, row) });
             }
-            Err(_) => {}
+            None => {}
         }
     }
     Ok(faults.unless_any(classified)?)
 }
 
-fn class_of(classes: &[Class], row: &TraceRow) -> Result<u16, Fault> {
+fn class_of(classes: &[Class], row: &TraceRow) -> Option<u16> {
     let takes = |class: &Class| match &row.class {
         Some(name) => class.name == *name,
         None => class.rule.is_none_or(|rule| within(&rule, row)),
     };
-    let index = classes.iter().position(takes).and_then(|index| u16::try_from(index).ok());
-    index.ok_or_else(|| match &row.class {
+    classes.iter().position(takes).and_then(|index| u16::try_from(index).ok())
+}
+
+/// What is wrong with a row that has no class.
+fn untaken(classes: &[Class], row: &TraceRow) -> Fault {
+    match &row.class {
         Some(name) => Fault {
             field: "class".into(),
             found: format!("{name:?}"),
@@ -199,7 +204,7 @@ fn class_of(classes: &[Class], row: &TraceRow) -> Result<u16, Fault> {
             hint: "a last class without `when` takes the rest".into(),
             ..Fault::default()
         },
-    })
+    }
 }
 
 fn within(rule: &LengthRule, row: &TraceRow) -> bool {
