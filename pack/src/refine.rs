@@ -69,10 +69,16 @@ pub fn refine<E>(
             }
             _ => return Ok(bracket),
         };
+        let rates: Vec<f64> = rates.into_iter().map(readable).collect();
         let passes = test(&rates)?;
         bracket.narrow(&rates, &passes);
     }
     Ok(bracket)
+}
+
+/// To three decimals where that moves the rate by less than a thousandth: people read these rates.
+fn readable(rate: f64) -> f64 {
+    if rate >= 1.0 { (rate * 1e3).round() / 1e3 } else { rate }
 }
 
 #[cfg(test)]
