@@ -437,7 +437,11 @@ def everything(rng):
               "max_model_len": rng.choice([180, 300, 4096]), "policy": rng.choice(["fcfs", "priority"]),
               "enable_prefix_caching": rng.random() < 0.8, "long_prefill_token_threshold": rng.choice([0, 1, 30]),
               "scheduler_reserve_full_isl": rng.random() < 0.7, "watermark": rng.choice([0.0, 0.01, 0.4])}
-    return engine, [r for r in requests if prompt_length(r) < engine["max_model_len"]], {"max_calls": 1500}
+    requests = [request for request in requests if prompt_length(request) < engine["max_model_len"]]
+    names = {request["id"] for request in requests}
+    for request in requests:
+        request["prompt"] = [part for part in request["prompt"] if part.get("output_of", request["id"]) in names]
+    return engine, requests, {"max_calls": 1500}
 
 
 def prompt_length(request):
