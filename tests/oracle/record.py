@@ -135,7 +135,7 @@ class Recorder:
         self.records = []
 
     def run(self):
-        depth = 2 if self.engine["async_scheduling"] else 1
+        depth = self.case.get("depth", 2 if self.engine["async_scheduling"] else 1)
         limit = self.case.get("max_calls")
         while self.to_add or self.in_flight or self.scheduler.has_requests():
             self.take_in()
@@ -287,8 +287,9 @@ def urgency(rng):
     requests = crowd(rng, 25, (5, 110), (4, 70), 3)
     for request in requests:
         request["priority"] = rng.randint(-2, 2)
-    engine = {"policy": "priority", "num_blocks": rng.randint(14, 36), "max_num_seqs": rng.choice([3, 6, 16])}
-    return {**engine, "max_num_batched_tokens": rng.choice([32, 100, 300])}, requests
+    seats = rng.choice([3, 6, 16])
+    engine = {"policy": "priority", "num_blocks": rng.randint(14, 36), "max_num_seqs": seats}
+    return {**engine, "max_num_batched_tokens": rng.choice([seats, seats + 4, 100, 300])}, requests
 
 
 @family
@@ -312,7 +313,7 @@ def aborts(rng):
 @family
 def settings(rng):
     engine = {"num_blocks": rng.randint(18, 60), "block_size": rng.choice([8, 16, 32]),
-              "long_prefill_token_threshold": rng.choice([0, 10, 33]), "watermark": rng.choice([0.0, 0.08, 0.3]),
+              "long_prefill_token_threshold": rng.choice([0, 10, 33]), "watermark": rng.choice([0.0, 0.08, 0.3, 0.8]),
               "scheduler_reserve_full_isl": rng.random() < 0.5, "enable_prefix_caching": rng.random() < 0.6}
     return engine, crowd(rng, 25, (5, 140), (4, 60), 3)
 
@@ -395,8 +396,9 @@ def ties(rng):
     for request in requests:
         request["priority"] = rng.randint(0, 1)
         request["arrives_at_call"] = rng.randint(0, 30)
-    engine = {"policy": "priority", "num_blocks": rng.randint(14, 30), "max_num_seqs": rng.choice([4, 16])}
-    return {**engine, "max_num_batched_tokens": rng.choice([32, 128])}, requests
+    seats = rng.choice([4, 16])
+    engine = {"policy": "priority", "num_blocks": rng.randint(14, 30), "max_num_seqs": seats}
+    return {**engine, "max_num_batched_tokens": rng.choice([seats + 1, 32, 128])}, requests
 
 
 @family
@@ -413,6 +415,18 @@ def stopped_while_preempted(rng):
     engine, requests = memory(rng)
     engine["policy"] = rng.choice(["fcfs", "priority"])
     return {**engine, "num_blocks": rng.randint(12, 22)}, requests, {"aim": "stop"}
+
+
+@family
+def deep_pipeline(rng):
+    """More steps in flight than two, as pipeline-parallel engines have: old outputs come back after a preemption."""
+    engine, requests = memory(rng)
+    engine["policy"] = rng.choice(["fcfs", "priority"])
+    for request in requests:
+        request["priority"] = rng.randint(0, 1)
+        if rng.random() < 0.3:
+            request["stops_after"] = rng.randint(1, request["max_tokens"])
+    return {**engine, "num_blocks": rng.randint(12, 22)}, requests, {"depth": rng.randint(2, 5)}
 
 
 @family
