@@ -263,8 +263,10 @@ def memory(rng):
 def shared_prefixes(rng):
     requests = crowd(rng, 30, (1, 50), (1, 30), 3)
     for request in requests:
-        head = {"stream": 5000 + rng.randint(0, 2), "len": rng.choice([15, 16, 17, 64, 90, 128])}
-        request["prompt"] = [head] + (request["prompt"] if rng.random() < 0.7 else [])
+        stream, length, cut = 5000 + rng.randint(0, 2), rng.choice([15, 16, 17, 64, 90, 128]), rng.randint(0, 15)
+        # The same tokens in one part or in two.
+        head = [{"stream": stream, "len": cut}, {"stream": stream, "start": cut, "len": length - cut}]
+        request["prompt"] = head + (request["prompt"] if rng.random() < 0.7 else [])
     return {"num_blocks": rng.choice([30, 60, 300]), "max_num_batched_tokens": rng.choice([40, 200])}, requests
 
 
@@ -288,8 +290,9 @@ def urgency(rng):
     for request in requests:
         request["priority"] = rng.randint(-2, 2)
     seats = rng.choice([3, 6, 16])
-    engine = {"policy": "priority", "num_blocks": rng.randint(14, 36), "max_num_seqs": seats}
-    return {**engine, "max_num_batched_tokens": rng.choice([seats, seats + 4, 100, 300])}, requests
+    engine = {"policy": "priority", "num_blocks": rng.randint(14, 36), "max_num_seqs": seats,
+              "long_prefill_token_threshold": rng.choice([0, 0, 9]), "scheduler_reserve_full_isl": rng.random() < 0.5}
+    return {**engine, "max_num_batched_tokens": rng.choice([seats, seats + 20, 100, 300])}, requests
 
 
 @family
@@ -369,11 +372,12 @@ def tiny(rng):
 
 @family
 def model_length(rng):
+    """Requests that end at the model's length, and prompts that no front-end would let through."""
     most = rng.choice([48, 64, 100, 129])
     requests = crowd(rng, 16, (1, most - 1), (1, 200), 4)
     for request in requests:
         if rng.random() < 0.25:
-            request["prompt"][0]["len"] = most - rng.choice([1, 1, 2, 16])
+            request["prompt"][0]["len"] = most + rng.choice([-16, -2, -1, -1, 0, 1, 40])
     engine = {"max_model_len": most, "num_blocks": rng.choice([12, 40, 200])}
     return {**engine, "max_num_batched_tokens": rng.choice([20, 64, 256])}, requests, {"max_calls": 600}
 
