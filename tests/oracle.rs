@@ -1,6 +1,8 @@
-//! The scheduler takes the decisions that the real engine was recorded to take, call by call.
+//! The scheduler takes the decisions that the real engine was recorded to take, call by call. docs/engines.md says
+//! how to record more.
 
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use scaleproof_sim::engine::oracle;
@@ -13,34 +15,73 @@ fn difference(name: &str, case: &str, expected: &[&str]) -> Option<String> {
     }
 }
 
-fn given_cases() -> Option<Vec<PathBuf>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/oracle/cases");
-    let mut cases: Vec<PathBuf> =
-        fs::read_dir(folder).ok()?.filter_map(|entry| entry.ok().map(|entry| entry.path())).collect();
-    cases.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
-    cases.sort();
-    Some(cases)
+/// The files of a folder that end in `extension`, in order. None if there is no such folder.
+fn files(folder: &Path, extension: &str) -> Option<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).ok()?;
+    let mut paths: Vec<PathBuf> = entries.filter_map(|entry| entry.ok().map(|entry| entry.path())).collect();
+    paths.retain(|path| path.extension().is_some_and(|found| found == extension));
+    paths.sort();
+    Some(paths)
+}
+
+fn assert_none(differences: &[String], cases: usize) {
+    assert!(cases > 0, "there is no case to run");
+    let shown = differences.iter().take(5).cloned().collect::<Vec<_>>().join("\n");
+    assert!(
+        differences.is_empty(),
+        "{} of {cases} cases differ, the first of them:\n{shown}",
+        differences.len()
+    );
 }
 
 #[test]
 fn given_cases_are_identical() {
-    let Some(cases) = given_cases() else {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/oracle/cases");
+    let Some(cases) = files(&folder, "json") else {
         eprintln!("skipped: ../shared is absent");
         return;
     };
-    assert!(!cases.is_empty(), "no case in ../shared/oracle/cases");
-    let mut failures = Vec::new();
+    let mut differences = Vec::new();
     for path in &cases {
         let case = fs::read_to_string(path).unwrap();
         let recording = fs::read_to_string(path.with_extension("jsonl")).unwrap();
         let expected: Vec<&str> = recording.lines().collect();
-        failures.extend(difference(&path.display().to_string(), &case, &expected));
+        differences.extend(difference(&path.display().to_string(), &case, &expected));
     }
-    assert!(
-        failures.is_empty(),
-        "{} of {} cases differ:\n{}",
-        failures.len(),
-        cases.len(),
-        failures.join("\n")
-    );
+    assert_none(&differences, cases.len());
+}
+
+/// All families of a folder. Returns how many cases there were.
+fn check_own_cases(folder: &Path) -> usize {
+    let mut count = 0;
+    let mut differences = Vec::new();
+    for path in files(folder, "gz").unwrap_or_default() {
+        let mut text = String::new();
+        flate2::read::GzDecoder::new(fs::File::open(&path).unwrap()).read_to_string(&mut text).unwrap();
+        for (position, block) in text.split_terminator("\n\n").enumerate() {
+            let mut lines = block.lines();
+            let case = lines.next().unwrap();
+            let expected: Vec<&str> = lines.collect();
+            differences.extend(difference(&format!("{} #{position}", path.display()), case, &expected));
+            count += 1;
+        }
+    }
+    assert_none(&differences, count);
+    count
+}
+
+#[test]
+fn own_cases_are_identical() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracle");
+    let count = check_own_cases(&folder);
+    assert!(count >= 300, "found {count} own cases, expected all of tests/oracle");
+}
+
+/// More cases, of any folder that `record.py write` made: `ORACLE_CASES=FOLDER cargo test --test oracle`.
+#[test]
+fn further_cases_are_identical() {
+    match std::env::var_os("ORACLE_CASES") {
+        Some(folder) => println!("{} further cases are identical", check_own_cases(Path::new(&folder))),
+        None => println!("skipped: ORACLE_CASES names no folder"),
+    }
 }

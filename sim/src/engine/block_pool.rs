@@ -269,3 +269,6 @@ impl BlockPool {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,7 @@
 
 pub mod block_pool;
 mod config;
+pub mod cudagraph;
 pub mod oracle;
 pub mod token_chain;
 pub mod vllm;

@@ -57,6 +57,8 @@ struct RawCase {
     requests: Vec<RawRequest>,
     #[serde(default)]
     max_calls: Option<u64>,
+    #[serde(default)]
+    depth: Option<usize>,
 }
 
 #[derive(Deserialize)]
@@ -92,6 +94,8 @@ pub(super) struct Case {
     pub requests: Vec<CaseRequest>,
     /// The run ends before a schedule call beyond so many.
     pub max_calls: Option<u64>,
+    /// Steps in flight at most.
+    pub depth: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -125,8 +129,12 @@ impl Case {
             .enumerate()
             .map(|(position, request)| check_request(position, request, &positions, &mut faults))
             .collect();
+        let depth = raw.depth.unwrap_or_else(|| raw.engine.depth());
+        if depth == 0 {
+            faults.push("depth: found 0, expected at least 1".into());
+        }
         if faults.is_empty() {
-            Ok(Case { engine: raw.engine, requests, max_calls: raw.max_calls })
+            Ok(Case { engine: raw.engine, requests, max_calls: raw.max_calls, depth })
         } else {
             Err(OracleError::Case(faults))
         }

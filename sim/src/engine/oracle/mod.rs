@@ -74,7 +74,7 @@ impl<'a> Driver<'a> {
                     break;
                 }
                 let executed = self.schedule()?;
-                let room = self.in_flight.len() < self.scheduler.depth();
+                let room = self.in_flight.len() < self.case.depth;
                 if room && (executed || self.scheduler.has_requests()) {
                     continue;
                 }

@@ -11,11 +11,11 @@ impl VllmScheduler {
         for (row, &sample) in batch.rows.iter().zip(samples) {
             // Aborted while the step ran, or ended by the step before: the row was in vain.
             let Some(slot) = self.requests.find(row.id) else { continue };
-            let stale = self.drain(slot, row);
+            self.drain(slot, row);
             if sample == Sample::Nothing {
                 continue;
             }
-            let finish = self.receive(slot, sample, stale);
+            let finish = self.receive(slot, sample);
             emitted.push(Emitted { id: row.id, tokens: 1, finish });
             if finish.is_some() {
                 let request = self.requests.get(slot);
@@ -32,31 +32,26 @@ impl VllmScheduler {
         }
     }
 
-    /// Takes a row out of the counts in flight. Whether its output is older than the request's last preemption.
-    fn drain(&mut self, slot: Slot, row: &Row) -> bool {
+    /// Takes a row out of the counts in flight.
+    fn drain(&mut self, slot: Slot, row: &Row) {
         let request = self.requests.get_mut(slot);
         request.in_flight_tokens = request.in_flight_tokens.saturating_sub(row.tokens);
-        let stale = request.stale_tokens > 0;
         request.stale_tokens = request.stale_tokens.saturating_sub(row.tokens);
-        stale
     }
 
     /// Appends one sampled token.
-    fn receive(&mut self, slot: Slot, sample: Sample, stale: bool) -> Option<Finish> {
+    fn receive(&mut self, slot: Slot, sample: Sample) -> Option<Finish> {
         let request = self.requests.get_mut(slot);
         request.known_tokens += 1;
+        // None is left of a request that was preempted since: its counts were reset.
+        request.placeholders = request.placeholders.saturating_sub(1);
         let full_length = request.known_tokens >= self.config.max_model_len
             || request.output_tokens() >= request.max_tokens;
-        if self.config.async_scheduling {
-            if !stale {
-                request.placeholders = request.placeholders.saturating_sub(1);
-            }
-            // A block that a decode row filled has its name only now that its last token is known.
-            if request.status == Status::Running {
-                let settled = request.computed_tokens - request.placeholders;
-                let full_blocks = settled / self.config.block_size;
-                self.pool.register(&mut request.holding, &mut request.chain, full_blocks);
-            }
+        // A block that a decode row filled has its name only now that its last token is known.
+        if self.config.async_scheduling && request.status == Status::Running {
+            let settled = request.computed_tokens - request.placeholders;
+            let full_blocks = settled / self.config.block_size;
+            self.pool.register(&mut request.holding, &mut request.chain, full_blocks);
         }
         match sample {
             Sample::Stop => Some(Finish::Stop),
