@@ -126,7 +126,7 @@ fn schedule(case: &Case, load: f64, run: u64) -> (Schedule, Vec<(f64, f64)>) {
 
 fn config(seats: u32) -> (RunConfig, EngineConfig) {
     let step_time = StepTime {
-        coefficients: Coefficients {
+        eager: Coefficients {
             base_us: STEP_MS as f64 * 1e3,
             batch_token_knots: vec![(1.0, 0.0)],
             decode_context_token_us: 0.0,
@@ -135,6 +135,7 @@ fn config(seats: u32) -> (RunConfig, EngineConfig) {
             row_us: 0.0,
             sampled_row_us: 0.0,
         },
+        graphs: None,
         host: HostCost::default(),
     };
     let engine = EngineConfig {

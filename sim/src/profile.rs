@@ -1,9 +1,10 @@
 //! An engine's profile: its scheduler's settings and what its steps cost, for one model, precision, GPU, tensor
 //! parallel degree and engine version. Read from models/*.yaml.
 
+use crate::engine::cudagraph::{CudagraphMode, Cudagraphs};
 use crate::engine::{EngineConfig, SchedulingPolicy};
 use crate::replica::{Extremes, FrontEnd};
-use crate::step_time::{Coefficients, HostCost, StepTime};
+use crate::step_time::{Coefficients, GraphSettings, GraphTimes, HostCost, StepTime};
 use scaleproof_pack::fault::Faults;
 use scaleproof_pack::fields::{Fields, Item, Reader, above, from_to};
 use scaleproof_pack::time::Nanos;
@@ -125,7 +126,7 @@ impl Profile {
                 report(&scheduler_item, settings);
             }
             let front_end = mapping(&fields.req("front_end"), read_front_end);
-            let step_time = mapping(&fields.req("step_time"), read_step_time);
+            let step_time = mapping(&fields.req("step_time"), |f| read_step_time(f, scheduler.as_ref()));
             let validity = mapping(&fields.req("validity"), read_validity);
             let provenance = mapping(&fields.req("provenance"), read_provenance);
             let (model_id, model_revision, precision) = model?;
@@ -216,7 +217,23 @@ fn read_front_end(fields: &mut Fields<'_>) -> Option<FrontEnd> {
     })
 }
 
-fn read_step_time(fields: &mut Fields<'_>) -> Option<StepTime> {
+fn read_step_time(fields: &mut Fields<'_>, scheduler: Option<&EngineConfig>) -> Option<StepTime> {
+    let eager = read_coefficients(fields);
+    let host = mapping(&fields.req("host"), |f| {
+        let base_us = f.req("base_us").f64(from_to(0.0, COST_MAX_US));
+        Some(HostCost { base_us: base_us?, row_us: f.req("row_us").f64(from_to(0.0, COST_MAX_US))? })
+    });
+    let graphs_item = fields.opt("cudagraphs");
+    let graphs = if graphs_item.is_present() {
+        let (settings, full, piecewise) = mapping(&graphs_item, read_graphs)?;
+        Some(GraphTimes::new(settings, full, piecewise, scheduler?))
+    } else {
+        None
+    };
+    Some(StepTime { eager: eager?, graphs, host: host? })
+}
+
+fn read_coefficients(fields: &mut Fields<'_>) -> Option<Coefficients> {
     let mut cost = |name| fields.req(name).f64(from_to(0.0, COST_MAX_US));
     let base_us = cost("base_us");
     let decode_context_token_us = cost("decode_context_token_us");
@@ -225,11 +242,7 @@ fn read_step_time(fields: &mut Fields<'_>) -> Option<StepTime> {
     let row_us = cost("row_us");
     let sampled_row_us = cost("sampled_row_us");
     let knots = read_knots(&fields.req("batch_token_knots"));
-    let host = mapping(&fields.req("host"), |f| {
-        let base_us = f.req("base_us").f64(from_to(0.0, COST_MAX_US));
-        Some(HostCost { base_us: base_us?, row_us: f.req("row_us").f64(from_to(0.0, COST_MAX_US))? })
-    });
-    let coefficients = Coefficients {
+    Some(Coefficients {
         base_us: base_us?,
         batch_token_knots: knots?,
         decode_context_token_us: decode_context_token_us?,
@@ -237,8 +250,30 @@ fn read_step_time(fields: &mut Fields<'_>) -> Option<StepTime> {
         prefill_context_token_us: prefill_context_token_us?,
         row_us: row_us?,
         sampled_row_us: sampled_row_us?,
+    })
+}
+
+/// The greatest number of tokens a graph may be recorded for.
+const GRAPH_TOKENS_MAX: u32 = 1 << 20;
+
+fn read_graphs(fields: &mut Fields<'_>) -> Option<(GraphSettings, Coefficients, Coefficients)> {
+    let modes = [
+        ("piecewise", CudagraphMode::Piecewise),
+        ("full", CudagraphMode::Full),
+        ("full_decode_only", CudagraphMode::FullDecodeOnly),
+        ("full_and_piecewise", CudagraphMode::FullAndPiecewise),
+    ];
+    let mode = fields.req("mode").word(&modes);
+    let sizes_item = fields.opt("sizes");
+    let sizes: Option<Vec<u32>> = if sizes_item.is_present() {
+        sizes_item.list(1..=10_000)?.iter().map(|size| size.u32(1..=GRAPH_TOKENS_MAX)).collect()
+    } else {
+        Some(Vec::new())
     };
-    Some(StepTime { coefficients, host: host? })
+    let ceiling = fields.opt("ceiling").u32(1..=GRAPH_TOKENS_MAX).unwrap_or(Cudagraphs::CEILING);
+    let full = mapping(&fields.req("full"), read_coefficients);
+    let piecewise = mapping(&fields.req("piecewise"), read_coefficients);
+    Some((GraphSettings { mode: mode?, sizes: sizes?, ceiling }, full?, piecewise?))
 }
 
 /// Knots as `[tokens, microseconds]`, tokens rising, times not falling.

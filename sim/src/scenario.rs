@@ -118,7 +118,7 @@ impl Scenario {
         let scheduled = manifest.client.initial_scheduled_requests;
         RunConfig {
             replicas,
-            step_time: profile.step_time.clone(),
+            step_time: profile.step_time.on(&self.scheduler),
             front_end: profile.front_end,
             limits: ServerLimits {
                 max_request_tokens,

@@ -5,11 +5,14 @@
 //! T_cpu = u0 + u1 rows
 //! T     = max(T_gpu, T_cpu) with asynchronous scheduling, T_gpu + T_cpu without
 //! ```
+//! Each way to run a batch (eager, one graph, piecewise graphs) has coefficients of its own.
+//!
 //! N: tokens of the batch (padded to a graph size where one applies); q: tokens of a row in this step; c: its
 //! tokens before. GEMM and attention run one after the other, so their times add; G is flat while the weights'
 //! read dominates and grows by the token beyond, hence piecewise linear.
 
-use crate::engine::Batch;
+use crate::engine::cudagraph::{CudagraphMode, Cudagraphs, Execution};
+use crate::engine::{Batch, EngineConfig};
 use scaleproof_pack::time::{Nanos, TimeError};
 
 /// Coefficients of one graph mode, all non-negative, in microseconds per unit.
@@ -86,23 +89,19 @@ pub struct BatchShape {
     pub prefill_context: u64,
     /// The longest row: its context and its tokens.
     pub longest_row: u32,
-    /// Whether every row is a decode row.
-    pub uniform_decode: bool,
 }
 
 impl BatchShape {
     /// The sums of a batch.
     #[must_use]
     pub fn of(batch: &Batch) -> BatchShape {
-        let mut shape =
-            BatchShape { rows: batch.rows.len() as u32, uniform_decode: true, ..Default::default() };
+        let mut shape = BatchShape { rows: batch.rows.len() as u32, ..Default::default() };
         for row in &batch.rows {
             let (q, c) = (u64::from(row.tokens), u64::from(row.context));
             shape.tokens += q;
             shape.longest_row = shape.longest_row.max(row.context + row.tokens);
             shape.sampled += u32::from(row.samples);
             if row.prefill {
-                shape.uniform_decode = false;
                 shape.prefill_pairs += 2 * q * c + q * q;
                 shape.prefill_context += c;
             } else {
@@ -113,22 +112,91 @@ impl BatchShape {
     }
 }
 
+/// Batches that replay recorded CUDA graphs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GraphTimes {
+    /// Which graphs the engine records.
+    pub settings: GraphSettings,
+    /// For one graph of the whole model.
+    pub full: Coefficients,
+    /// For piecewise graphs.
+    pub piecewise: Coefficients,
+    /// The graphs, for the engine's seats and token budget.
+    graphs: Cudagraphs,
+}
+
+/// What decides which graphs an engine records, beside its seats and token budget.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GraphSettings {
+    /// Which kinds.
+    pub mode: CudagraphMode,
+    /// The sizes in tokens; empty for the engine's default ones.
+    pub sizes: Vec<u32>,
+    /// The largest default size.
+    pub ceiling: u32,
+}
+
+impl GraphSettings {
+    fn graphs(&self, engine: &EngineConfig) -> Cudagraphs {
+        let (seats, budget) = (engine.max_num_seqs, engine.max_num_batched_tokens);
+        if self.sizes.is_empty() {
+            Cudagraphs::with_default_sizes(self.mode, seats, budget, self.ceiling)
+        } else {
+            Cudagraphs::with_sizes(self.mode, seats, budget, &self.sizes)
+        }
+    }
+}
+
+impl GraphTimes {
+    /// The graphs that `engine` records, with their costs.
+    #[must_use]
+    pub fn new(
+        settings: GraphSettings,
+        full: Coefficients,
+        piecewise: Coefficients,
+        engine: &EngineConfig,
+    ) -> Self {
+        let graphs = settings.graphs(engine);
+        GraphTimes { settings, full, piecewise, graphs }
+    }
+}
+
 /// The step-time model of a profile.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepTime {
-    /// For every batch.
-    pub coefficients: Coefficients,
+    /// For batches that run without a graph.
+    pub eager: Coefficients,
+    /// For those that replay one; None if the engine records none.
+    pub graphs: Option<GraphTimes>,
     /// The host's share.
     pub host: HostCost,
 }
 
 impl StepTime {
+    /// The same model on an engine with other settings: its graphs follow its seats and its token budget.
+    #[must_use]
+    pub fn on(&self, engine: &EngineConfig) -> StepTime {
+        let mut model = self.clone();
+        if let Some(times) = &mut model.graphs {
+            times.graphs = times.settings.graphs(engine);
+        }
+        model
+    }
+
     /// How long a batch takes. `overlapped`: the host works beside the GPU (asynchronous scheduling).
     ///
     /// # Errors
     /// If the coefficients give something that is no time.
     pub fn duration(&self, shape: &BatchShape, overlapped: bool) -> Result<Nanos, TimeError> {
-        let gpu_us = self.coefficients.gpu_us(shape, shape.tokens as f64);
+        let (coefficients, tokens) = match &self.graphs {
+            None => (&self.eager, shape.tokens as u32),
+            Some(times) => match times.graphs.pad_counts(shape.tokens as u32, shape.rows) {
+                (Execution::Full, padded) => (&times.full, padded),
+                (Execution::Piecewise, padded) => (&times.piecewise, padded),
+                (Execution::Eager, tokens) => (&self.eager, tokens),
+            },
+        };
+        let gpu_us = coefficients.gpu_us(shape, f64::from(tokens));
         let host_us = self.host.base_us + self.host.row_us * f64::from(shape.rows);
         let step_us = if overlapped { gpu_us.max(host_us) } else { gpu_us + host_us };
         Nanos::from_seconds(step_us / 1e6)
@@ -164,13 +232,46 @@ mod tests {
         let row = |tokens, context, prefill: bool| Row { id: 0, tokens, context, samples: !prefill, prefill };
         let batch = Batch { rows: vec![row(1, 9, false), row(8, 4, true)], ..Default::default() };
         let shape = BatchShape::of(&batch);
-        let model = StepTime { coefficients: coefficients(), host: HostCost { base_us: 30.0, row_us: 5.0 } };
+        let model =
+            StepTime { eager: coefficients(), graphs: None, host: HostCost { base_us: 30.0, row_us: 5.0 } };
         // base 10 + G(9) 5 + decode 0.5 x 10 + pairs 0.25 x (32 + 32) + context 0.125 x 4 + rows 4 + sampled 1
         let gpu_us = 10.0 + 5.0 + 5.0 + 16.0 + 0.5 + 4.0 + 1.0;
         assert_eq!(model.duration(&shape, true).unwrap(), Nanos::from_millis(gpu_us / 1e3).unwrap());
         assert_eq!(
             model.duration(&shape, false).unwrap(),
             Nanos::from_millis((gpu_us + 40.0) / 1e3).unwrap()
+        );
+    }
+
+    #[test]
+    fn a_batch_is_padded_to_its_graph_and_priced_by_its_kind() {
+        let flat = |base_us, token_us: f64| Coefficients {
+            base_us,
+            batch_token_knots: vec![(1.0, token_us), (1001.0, 1001.0 * token_us)],
+            decode_context_token_us: 0.0,
+            prefill_pair_us: 0.0,
+            prefill_context_token_us: 0.0,
+            row_us: 0.0,
+            sampled_row_us: 0.0,
+        };
+        let engine =
+            EngineConfig { max_num_seqs: 1024, max_num_batched_tokens: 8192, ..EngineConfig::default() };
+        let settings = GraphSettings { mode: CudagraphMode::default(), sizes: Vec::new(), ceiling: 512 };
+        let graphs = GraphTimes::new(settings, flat(100.0, 1.0), flat(200.0, 1.0), &engine);
+        let model = StepTime { eager: flat(300.0, 1.0), graphs: Some(graphs), host: HostCost::default() };
+        let micros = |tokens, rows| {
+            let shape = BatchShape { tokens, rows, ..BatchShape::default() };
+            model.duration(&shape, true).unwrap().0 / 1000
+        };
+        assert_eq!(micros(33, 33), 140, "decode: one graph, 33 padded to 40");
+        assert_eq!(micros(500, 4), 712, "mixed: piecewise, padded to 512");
+        assert_eq!(micros(513, 513), 813, "beyond the largest graph: eager, not padded");
+        let small = EngineConfig { max_num_seqs: 16, ..engine };
+        let shape = BatchShape { tokens: 33, rows: 33, ..BatchShape::default() };
+        assert_eq!(
+            model.on(&small).duration(&shape, true).unwrap().0 / 1000,
+            333,
+            "16 seats: graphs up to 32"
         );
     }
 }
