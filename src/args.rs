@@ -40,6 +40,10 @@ pub enum Command {
     ///
     /// Example: scaleproof schedule scenarios/tp2-dp4 --rps 24 --out schedule.csv
     Schedule(ScheduleArgs),
+    /// Write a part of a run as a trace for Perfetto or Chrome: replicas' steps and requests' lives
+    ///
+    /// Example: scaleproof trace scenarios/tp2-dp4 --rps 24 --from-s 90 --for-s 10 --out trace.json
+    Trace(TraceArgs),
     /// Drive the scheduler through a recorded case, call by call, and print its decisions as JSON lines
     ///
     /// Example: scaleproof oracle case.json
@@ -192,11 +196,33 @@ pub struct ScheduleArgs {
     pub run: u64,
 }
 
+/// Arguments of `trace`.
+#[derive(Debug, Args)]
+pub struct TraceArgs {
+    #[command(flatten)]
+    pub point: SimulateArgs,
+    /// Where the part begins, in seconds of the run (the warm-up counts)
+    #[arg(long, value_name = "S", default_value_t = 60.0, value_parser = seconds)]
+    pub from_s: f64,
+    /// How long the part is, in seconds
+    #[arg(long, value_name = "S", default_value_t = 10.0, value_parser = seconds)]
+    pub for_s: f64,
+}
+
 /// Arguments of `oracle`.
 #[derive(Debug, Args)]
 pub struct OracleArgs {
     /// The case
     pub case: PathBuf,
+}
+
+/// A time of a run.
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if (0.0..=1e9).contains(&value) => Ok(value),
+        Ok(value) => Err(format!("found {value}; expected seconds from 0 to 1e9")),
+        Err(_) => Err("expected a number".to_owned()),
+    }
 }
 
 /// A positive, finite number.

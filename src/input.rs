@@ -1,6 +1,6 @@
 //! Loading a scenario: its directory's two files, the profile it names, and the trace if it replays one.
 
-use crate::args::ScenarioArgs;
+use crate::args::{Cache, ScenarioArgs};
 use crate::exit::CommandError;
 use crate::files::{read_bytes, read_text};
 use scaleproof_pack::hash::sha256_hex;
@@ -8,6 +8,8 @@ use scaleproof_pack::manifest::{ArrivalPattern, Manifest};
 use scaleproof_pack::report::{ProfileFacts, SystemFacts};
 use scaleproof_pack::schedule::trace_rate_rps;
 use scaleproof_pack::trace::Trace;
+use scaleproof_sim::engine::BatchScheduler;
+use scaleproof_sim::engine::vllm::VllmScheduler;
 use scaleproof_sim::profile::Profile;
 use scaleproof_sim::scenario::Scenario;
 use std::path::{Path, PathBuf};
@@ -119,6 +121,16 @@ impl Loaded {
                 validity: profile.validity.to_string(),
             }),
         }
+    }
+
+    /// Whether prompts share prefixes: as asked for, or else as the scenario says.
+    pub fn shared_prefixes(&self, asked: Option<Cache>) -> bool {
+        asked.map_or(self.scenario.experiment.shared_prefixes, |cache| cache == Cache::Warm)
+    }
+
+    /// A replica's scheduler.
+    pub fn engine(&self) -> Box<dyn BatchScheduler + Send> {
+        Box::new(VllmScheduler::new(&self.scenario.scheduler).expect("the scenario's settings were checked"))
     }
 
     /// GPUs of one replica.

@@ -31,6 +31,7 @@ fn main() -> ExitCode {
         Command::Plan(args) => commands::plan::run(args),
         Command::Analyze(args) => commands::analyze::run(args),
         Command::Schedule(args) => commands::schedule::run(args),
+        Command::Trace(args) => commands::trace::run(args),
         Command::Oracle(args) => commands::oracle::run(args),
     };
     match outcome {

@@ -12,7 +12,6 @@ use scaleproof_pack::report_html::{PointPage, point_html};
 use scaleproof_pack::requests_csv;
 use scaleproof_pack::schedule::{Load, Schedule};
 use scaleproof_pack::timeline::{FleetSeries, TimelineCsv, TimelineRow};
-use scaleproof_sim::engine::vllm::VllmScheduler;
 use scaleproof_sim::{Extremes, RunSummary};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -76,11 +75,7 @@ impl Point {
         let schedule = self.schedule(loaded)?;
         let config = loaded.scenario.run_config(&loaded.manifest, &loaded.profile, self.replicas);
         let mut recorder = Recorder::create(loaded, directory, progress)?;
-        let scheduler = &loaded.scenario.scheduler;
-        let engine = || -> Box<dyn scaleproof_sim::engine::BatchScheduler + Send> {
-            Box::new(VllmScheduler::new(scheduler).expect("the scenario's settings were checked"))
-        };
-        let summary = scaleproof_sim::run(&config, &schedule, &engine, &mut recorder);
+        let summary = scaleproof_sim::run(&config, &schedule, &|| loaded.engine(), &mut recorder);
         let summary = match (recorder.failure.take(), summary) {
             (Some(error), _) => return Err(error),
             (None, summary) => summary.map_err(CommandError::could_not_run)?,

@@ -1,6 +1,6 @@
 //! A study: several operating points in one pack.
 
-use crate::args::{Cache, Format, ScenarioArgs};
+use crate::args::{Format, ScenarioArgs};
 use crate::exit::{CommandError, Exit, Outcome};
 use crate::files::{self, Pending, unwritable};
 use crate::input::{self, Loaded};
@@ -41,8 +41,7 @@ impl Study {
         let loaded = input::load(args)?;
         let name = args.scenario.file_name().map_or_else(|| "scenario".into(), |n| n.to_string_lossy());
         let directory = files::output_directory(args.out.as_deref(), &format!("{command}-{name}"))?;
-        let shared_prefixes =
-            args.cache.map_or(loaded.scenario.experiment.shared_prefixes, |cache| cache == Cache::Warm);
+        let shared_prefixes = loaded.shared_prefixes(args.cache);
         Ok(Study { loaded, directory, format: args.format, shared_prefixes, results: Vec::new() })
     }
 

@@ -91,6 +91,13 @@ impl Attempts {
         if place.generation == slot.generation { place.attempt.as_mut() } else { None }
     }
 
+    /// The same, to look at.
+    #[must_use]
+    pub fn get(&self, slot: Slot) -> Option<&Attempt> {
+        let place = self.places.get(slot.index as usize)?;
+        if place.generation == slot.generation { place.attempt.as_ref() } else { None }
+    }
+
     /// Removes an attempt that has ended.
     pub fn remove(&mut self, slot: Slot) -> Option<Attempt> {
         let place = &mut self.places[slot.index as usize];

@@ -1,6 +1,7 @@
 //! The discrete-event simulator of a serving fleet. No input or output, no clock, no thread inside a run.
 
 mod attempt;
+pub mod chrome_trace;
 pub mod engine;
 mod event;
 pub mod profile;
@@ -10,8 +11,10 @@ pub mod scenario;
 mod setup;
 mod source;
 pub mod step_time;
+pub mod watch;
 
-pub use event::RequestRef;
+pub use attempt::Attempt;
+pub use event::{GiveUp, RequestRef};
 pub use replica::{Extremes, FrontEnd, ReplicaTotals};
-pub use run::run;
+pub use run::{run, run_watched};
 pub use setup::{Enough, RunConfig, RunError, RunSummary, ServerLimits};

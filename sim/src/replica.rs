@@ -1,6 +1,6 @@
 //! One replica: its scheduler, its front-end, and the steps it has in flight.
 
-use crate::engine::{Batch, BatchScheduler, Emitted, EngineRequest, Sample};
+use crate::engine::{Batch, BatchScheduler, Emitted, EngineLoad, EngineRequest, Sample};
 use crate::step_time::{BatchShape, StepTime};
 use scaleproof_pack::time::{Nanos, TimeError};
 use std::collections::VecDeque;
@@ -81,10 +81,14 @@ pub struct Replica {
 /// A step that has just been put in flight.
 #[derive(Debug)]
 pub struct Launched<'a> {
+    /// When the GPU begins with it.
+    pub begins: Nanos,
     /// When it will end.
     pub ends: Nanos,
     /// What it computes.
     pub batch: &'a Batch,
+    /// The engine after it was scheduled.
+    pub load: EngineLoad,
 }
 
 impl Replica {
@@ -146,7 +150,8 @@ impl Replica {
         }
         let shape = BatchShape::of(&batch);
         let duration = step_time.duration(&shape, self.engine.depth() > 1)?;
-        let ends = now.max(self.gpu_free) + duration;
+        let begins = now.max(self.gpu_free);
+        let ends = begins + duration;
         self.gpu_free = ends;
         self.totals.steps += 1;
         self.totals.busy += duration;
@@ -154,7 +159,7 @@ impl Replica {
         self.totals.extremes = self.totals.extremes.max((&shape).into());
         self.in_flight.push_back(batch);
         let batch = self.in_flight.back().expect("just pushed");
-        Ok(Some(Launched { ends, batch }))
+        Ok(Some(Launched { begins, ends, batch, load: self.engine.load() }))
     }
 
     /// Ends the oldest step: its tokens go to `emitted`.

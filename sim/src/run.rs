@@ -6,6 +6,7 @@ use crate::event::{Event, EventQueue, GiveUp, RequestRef, Slot};
 use crate::replica::Replica;
 use crate::setup::{RunConfig, RunError, RunSummary, Server};
 use crate::source::Source;
+use crate::watch::{NoWatcher, Step, Watcher};
 use scaleproof_pack::chance::{self, Stream};
 use scaleproof_pack::experiment::{Observer, Progress};
 use scaleproof_pack::record::Outcome;
@@ -26,6 +27,20 @@ pub fn run(
     schedule: &Schedule,
     engine: &dyn Fn() -> Box<dyn BatchScheduler + Send>,
     observer: &mut dyn Observer,
+) -> Result<RunSummary, RunError> {
+    run_watched(config, schedule, engine, observer, &mut NoWatcher)
+}
+
+/// The same with every step shown to `watcher`.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_watched(
+    config: &RunConfig,
+    schedule: &Schedule,
+    engine: &dyn Fn() -> Box<dyn BatchScheduler + Send>,
+    observer: &mut dyn Observer,
+    watcher: &mut dyn Watcher,
 ) -> Result<RunSummary, RunError> {
     let replicas = (0..config.replicas).map(|_| Replica::new(engine())).collect();
     let mut simulation = Simulation {
@@ -48,6 +63,7 @@ pub fn run(
         emitted: Vec::new(),
         failure: None,
         observer,
+        watcher,
     };
     simulation.start(schedule.load);
     let stopped = simulation.drive()?;
@@ -73,6 +89,7 @@ struct Simulation<'a> {
     /// Why the schedule could not be continued. The attempts in flight still end; then the run fails.
     failure: Option<ScheduleError>,
     observer: &'a mut dyn Observer,
+    watcher: &'a mut dyn Watcher,
 }
 
 impl Simulation<'_> {
@@ -256,6 +273,14 @@ impl Simulation<'_> {
         while let Some(launched) = unit.launch(now, &self.config.step_time)? {
             self.events.push(launched.ends, Event::StepEnded(replica));
             note_admissions(&mut self.attempts, launched.batch);
+            self.watcher.step(&Step {
+                replica,
+                begins: launched.begins,
+                ends: launched.ends,
+                batch: launched.batch,
+                load: launched.load,
+                attempts: &self.attempts,
+            });
         }
         Ok(())
     }
@@ -335,7 +360,9 @@ impl Simulation<'_> {
         }
         self.ended += 1;
         self.last_end = self.last_end.max(ended);
-        self.observer.record(&attempt.record(ended, outcome, reason));
+        let record = attempt.record(ended, outcome, reason);
+        self.observer.record(&record);
+        self.watcher.ended(&record);
         let resumed_at = ended.max(self.events.now());
         if let Some((next, delay)) = self.source.follower(attempt.request) {
             self.events.push(resumed_at + delay, Event::Release(next));

@@ -7,3 +7,4 @@ pub mod plan;
 pub mod schedule;
 pub mod simulate;
 pub mod sweep;
+pub mod trace;

@@ -1,7 +1,7 @@
 //! `scaleproof schedule`: the frozen schedule as CSV.
 
 use super::simulate::load_of;
-use crate::args::{Cache, ScheduleArgs};
+use crate::args::ScheduleArgs;
 use crate::exit::{Exit, Outcome};
 use crate::files::{Pending, unwritable};
 use crate::input;
@@ -13,12 +13,11 @@ use scaleproof_pack::schedule;
 /// Runs the command: to `--out FILE`, or else to standard output with the hash on standard error.
 pub fn run(args: &ScheduleArgs) -> Outcome {
     let loaded = input::load(&args.common)?;
-    let shared = loaded.scenario.experiment.shared_prefixes;
     let point = Point {
         load: load_of(&args.load, &loaded)?,
         run: args.run,
         replicas: loaded.manifest.engine.placement.replicas,
-        shared_prefixes: args.common.cache.map_or(shared, |cache| cache == Cache::Warm),
+        shared_prefixes: loaded.shared_prefixes(args.common.cache),
     };
     let schedule = point.schedule(&loaded)?;
     let mut csv = Vec::new();

@@ -12,12 +12,20 @@ use scaleproof_pack::schedule::Load;
 /// Runs the command.
 pub fn run(args: &SimulateArgs) -> Outcome {
     let study = Study::open(&args.common, "simulate")?;
-    let load = load_of(&args.load, &study.loaded)?;
-    let replicas = args.replicas.unwrap_or(study.loaded.manifest.engine.placement.replicas);
-    let point = Point { load, run: args.run, replicas, shared_prefixes: study.shared_prefixes };
+    let point = point_of(args, &study.loaded)?;
     let result = study.simulate_alone(&point)?;
     study.print(&result.report, &text(&result))?;
     exit_by_gate(result.report.capacity_gate_pass)
+}
+
+/// The point that the arguments ask for.
+pub fn point_of(args: &SimulateArgs, loaded: &Loaded) -> Result<Point, CommandError> {
+    Ok(Point {
+        load: load_of(&args.load, loaded)?,
+        run: args.run,
+        replicas: args.replicas.unwrap_or(loaded.manifest.engine.placement.replicas),
+        shared_prefixes: loaded.shared_prefixes(args.common.cache),
+    })
 }
 
 /// The load that the arguments ask for: by default the scenario's highest rate, or a trace's own.
