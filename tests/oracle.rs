@@ -75,7 +75,7 @@ fn check_own_cases(folder: &Path) -> usize {
 fn own_cases_are_identical() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracle");
     let count = check_own_cases(&folder);
-    assert!(count >= 300, "found {count} own cases, expected all of tests/oracle");
+    assert_eq!(count, 380, "19 families of 20 cases in tests/oracle");
 }
 
 /// More cases, of any folder that `record.py write` made: `ORACLE_CASES=FOLDER cargo test --test oracle`.
