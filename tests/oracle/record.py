@@ -378,7 +378,7 @@ def model_length(rng):
     for request in requests:
         if rng.random() < 0.25:
             request["prompt"][0]["len"] = most + rng.choice([-16, -2, -1, -1, 0, 1, 40])
-    engine = {"max_model_len": most, "num_blocks": rng.choice([12, 40, 200])}
+    engine = {"max_model_len": most, "num_blocks": rng.choice([most // 16 + 2, 12, 40, 200])}
     return {**engine, "max_num_batched_tokens": rng.choice([20, 64, 256])}, requests, {"max_calls": 600}
 
 

@@ -48,38 +48,22 @@ impl Holding {
     pub fn is_empty(&self) -> bool {
         self.blocks.is_empty()
     }
-
-    /// How many blocks, from the first, have been registered.
-    #[must_use]
-    pub fn registered(&self) -> u32 {
-        self.registered
-    }
 }
 
 /// The blocks a prompt hits. Valid until the pool changes.
 #[derive(Clone, Debug, Default)]
 pub struct Hit {
     blocks: Vec<u32>,
+    /// How many of them are free: taking them takes them out of the free queue.
     unreferenced: u32,
+    tokens: u32,
 }
 
 impl Hit {
-    /// How many blocks it has.
+    /// How many tokens it saves: those of whole blocks.
     #[must_use]
-    pub fn len(&self) -> u32 {
-        self.blocks.len() as u32
-    }
-
-    /// Whether nothing was hit.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.blocks.is_empty()
-    }
-
-    /// How many of them are free now: taking the hit takes them out of the free queue.
-    #[must_use]
-    pub fn unreferenced(&self) -> u32 {
-        self.unreferenced
+    pub fn tokens(&self) -> u32 {
+        self.tokens
     }
 }
 
@@ -91,15 +75,17 @@ pub struct BlockPool {
     /// Blocks with content by the low bits of its hash, each chain in the order of registration. As many as blocks,
     /// so that chains are short.
     buckets: Vec<Bucket>,
+    block_size: u32,
     free: u32,
     caching: bool,
     evictions: u64,
 }
 
 impl BlockPool {
-    /// A pool of `num_blocks` (at least 1) blocks, the null block included. All are free, in order, without content.
+    /// A pool of `num_blocks` (at least 1) blocks of `block_size` tokens (at least 1), the null block included. All
+    /// are free, in order, without content. Without `caching` no block ever gets a name.
     #[must_use]
-    pub fn new(num_blocks: u32, caching: bool) -> BlockPool {
+    pub fn new(num_blocks: u32, block_size: u32, caching: bool) -> BlockPool {
         let count = num_blocks.max(1);
         let blocks = (0..count)
             .map(|index| Block {
@@ -110,7 +96,7 @@ impl BlockPool {
             .collect();
         let buckets =
             if caching { vec![Bucket::default(); count.next_power_of_two() as usize] } else { Vec::new() };
-        BlockPool { blocks, buckets, free: count - 1, caching, evictions: 0 }
+        BlockPool { blocks, buckets, block_size: block_size.max(1), free: count - 1, caching, evictions: 0 }
     }
 
     /// Blocks that can be allocated.
@@ -125,18 +111,26 @@ impl BlockPool {
         self.evictions
     }
 
-    /// The longest run of cached blocks that `chain` begins with, at most `limit`, into `hit`.
-    pub fn lookup(&self, chain: &mut TokenChain, limit: u32, hit: &mut Hit) {
+    /// The longest run of cached blocks that `chain` begins with, within its first `tokens` tokens, into `hit`.
+    pub fn lookup(&self, chain: &mut TokenChain, tokens: u32, hit: &mut Hit) {
+        *hit = Hit { blocks: std::mem::take(&mut hit.blocks), ..Hit::default() };
         hit.blocks.clear();
-        hit.unreferenced = 0;
         if !self.caching {
             return;
         }
-        for index in 0..limit {
+        for index in 0..tokens / self.block_size {
             let Some(block) = self.find(chain.hash(index)) else { return };
             hit.blocks.push(block);
             hit.unreferenced += u32::from(self.blocks[block as usize].refs == 0);
+            hit.tokens += self.block_size;
         }
+    }
+
+    /// Whether a request that takes `hit` can grow to `tokens` tokens and leave `spare` blocks free.
+    #[must_use]
+    pub fn fits(&self, hit: &Hit, tokens: u32, spare: u32) -> bool {
+        let blocks = tokens.saturating_sub(hit.tokens).div_ceil(self.block_size);
+        u64::from(blocks) + u64::from(hit.unreferenced) + u64::from(spare) <= u64::from(self.free)
     }
 
     /// Gives `holding`, which must be empty, the blocks of `hit`.
@@ -149,14 +143,19 @@ impl BlockPool {
             self.blocks[block as usize].refs += 1;
         }
         holding.blocks.extend_from_slice(&hit.blocks);
-        holding.registered = hit.len();
+        holding.registered = holding.len();
     }
 
-    /// Gives `holding` as many more blocks from the head of the queue as it lacks to `blocks`, evicting what they
-    /// held. False, and nothing changes, if fewer are free.
+    /// Gives `holding` blocks for its first `tokens` tokens, as far as it lacks them, from the head of the queue,
+    /// evicting what they held. False, and nothing changes, if too few are free.
     #[must_use]
-    pub fn grow(&mut self, holding: &mut Holding, blocks: u32) -> bool {
-        let count = blocks.saturating_sub(holding.len());
+    pub fn grow(&mut self, holding: &mut Holding, tokens: u32) -> bool {
+        // Most decode steps stay inside the last block.
+        u64::from(tokens) <= self.tokens_of(holding.len())
+            || self.take(holding, tokens.div_ceil(self.block_size) - holding.len())
+    }
+
+    fn take(&mut self, holding: &mut Holding, count: u32) -> bool {
         if count > self.free {
             return false;
         }
@@ -173,16 +172,20 @@ impl BlockPool {
         true
     }
 
-    /// Names the content of the first `full_blocks` blocks of `holding`, as far as they are not named yet, so that
-    /// others can hit them. Several blocks may get the same name; `lookup` gives the first of them.
-    pub fn register(&mut self, holding: &mut Holding, chain: &mut TokenChain, full_blocks: u32) {
-        if !self.caching {
+    /// Names the content of the blocks of `holding` that its first `tokens` tokens fill, as far as they have no name
+    /// yet, so that others can hit them. Several blocks may get the same name; `lookup` gives the first of them.
+    pub fn register(&mut self, holding: &mut Holding, chain: &mut TokenChain, tokens: u32) {
+        if !self.caching || u64::from(tokens) < self.tokens_of(holding.registered + 1) {
             return;
         }
-        for index in holding.registered..full_blocks.min(holding.len()) {
+        for index in holding.registered..holding.len().min(tokens / self.block_size) {
             self.name(holding.blocks[index as usize], chain.hash(index));
             holding.registered = index + 1;
         }
+    }
+
+    fn tokens_of(&self, blocks: u32) -> u64 {
+        u64::from(blocks) * u64::from(self.block_size)
     }
 
     /// Takes all blocks of `holding` back, its last block first.

@@ -165,31 +165,37 @@ impl Both {
         let prompt = vec![Segment { stream: TokenStream::group(stream), start: 0, len: shared * 4 }];
         let mut chain = TokenChain::new(prompt, TokenStream::output(u64::from(self.next)), 4);
         let mut hit = Hit::default();
-        self.pool.lookup(&mut chain, shared, &mut hit);
+        self.pool.lookup(&mut chain, shared * 4 + 3, &mut hit);
         let expected: Vec<u32> = (0..shared).map_while(|index| self.model.find(chain.hash(index))).collect();
         assert_eq!(hit.blocks, expected);
+        assert_eq!(hit.tokens() as usize, expected.len() * 4);
+        let lacking = shared + own - expected.len() as u32;
         let unreferenced = expected.iter().filter(|&&block| self.model.refs[block as usize] == 0).count();
-        assert_eq!(hit.unreferenced() as usize, unreferenced);
+        let fits = unreferenced + lacking as usize <= self.model.queue.len();
+        assert_eq!(self.pool.fits(&hit, (shared + own) * 4, 0), fits);
+        assert!(!self.pool.fits(&hit, 0, self.pool.free() + 1));
         let mut holding = Holding::default();
         self.pool.adopt(&mut holding, &hit);
         self.model.adopt(&expected);
         self.live.insert(self.next, (chain, holding));
-        self.grow(self.next, shared.saturating_sub(hit.len()) + own);
+        assert_eq!(self.grow(self.next, lacking), fits);
     }
 
-    fn grow(&mut self, id: u32, by: u32) {
+    fn grow(&mut self, id: u32, by: u32) -> bool {
         let (_, holding) = self.live.get_mut(&id).unwrap();
         let before = holding.blocks.clone();
-        let fitted = self.pool.grow(holding, holding.len() + by);
+        let tokens = (holding.len() + by) * 4;
+        let fitted = self.pool.grow(holding, tokens.saturating_sub(3));
         assert_eq!(fitted, by as usize <= self.model.queue.len());
         let taken: Vec<u32> = if fitted { (0..by).map(|_| self.model.take()).collect() } else { Vec::new() };
         assert_eq!(holding.blocks, [before, taken].concat());
+        fitted
     }
 
     fn register(&mut self, id: u32, blocks: u32) {
         let (chain, holding) = self.live.get_mut(&id).unwrap();
-        let first = holding.registered();
-        self.pool.register(holding, chain, blocks);
+        let first = holding.registered;
+        self.pool.register(holding, chain, blocks * 4 + 3);
         for index in first..blocks.min(holding.len()) {
             if self.caching {
                 self.model.names.push((chain.hash(index), holding.blocks[index as usize]));
@@ -207,7 +213,9 @@ impl Both {
     fn apply(&mut self, step: &Step) {
         match *step {
             Step::Start { stream, shared, own } => self.start(stream, shared, own),
-            Step::Grow { which, by } => self.pick(which).into_iter().for_each(|id| self.grow(id, by)),
+            Step::Grow { which, by } => self.pick(which).into_iter().for_each(|id| {
+                self.grow(id, by);
+            }),
             Step::Register { which, blocks } => {
                 self.pick(which).into_iter().for_each(|id| self.register(id, blocks));
             }
@@ -222,7 +230,7 @@ proptest! {
     /// Whatever is done, the pool's parts agree, and it does what the plain model does, block by block.
     #[test]
     fn the_pool_is_sound_and_does_as_the_model(steps in steps(), num_blocks in 1_u32..24, caching: bool) {
-        let pool = BlockPool::new(num_blocks, caching);
+        let pool = BlockPool::new(num_blocks, 4, caching);
         let mut both = Both { pool, model: Model::new(num_blocks), caching, live: BTreeMap::new(), next: 0 };
         steps.iter().for_each(|step| both.apply(step));
         while let Some(id) = both.pick(0) {
@@ -240,38 +248,38 @@ fn chain(stream: u64, tokens: u32) -> TokenChain {
 
 #[test]
 fn the_tail_of_a_request_is_evicted_first_and_nameless_blocks_before_it() {
-    let mut pool = BlockPool::new(11, true);
+    let mut pool = BlockPool::new(11, 16, true);
     let mut first = Holding::default();
-    assert!(pool.grow(&mut first, 4));
-    pool.register(&mut first, &mut chain(1, 50), 3);
+    assert!(pool.grow(&mut first, 50));
+    pool.register(&mut first, &mut chain(1, 50), 50);
     pool.release(&mut first);
     assert_eq!(pool.free_queue(), [4, 5, 6, 7, 8, 9, 10, 3, 2, 1]);
     let mut second = Holding::default();
-    assert!(pool.grow(&mut second, 9));
+    assert!(pool.grow(&mut second, 129));
     assert_eq!((pool.free_queue(), pool.evictions()), (vec![1], 2));
-    assert!(!pool.grow(&mut second, 11), "one is free, two are lacking");
+    assert!(!pool.grow(&mut second, 161), "one is free, two are lacking");
     assert_eq!(second.len(), 9);
     let mut hit = Hit::default();
-    pool.lookup(&mut chain(1, 50), 3, &mut hit);
+    pool.lookup(&mut chain(1, 50), 49, &mut hit);
     assert_eq!((hit.blocks, hit.unreferenced), (vec![1], 1));
 }
 
 #[test]
 fn of_blocks_alike_the_first_registered_is_hit() {
-    let mut pool = BlockPool::new(9, true);
+    let mut pool = BlockPool::new(9, 16, true);
     let mut holdings = [Holding::default(), Holding::default()];
     for holding in &mut holdings {
-        assert!(pool.grow(holding, 2));
-        pool.register(holding, &mut chain(1, 32), 2);
+        assert!(pool.grow(holding, 32));
+        pool.register(holding, &mut chain(1, 32), 32);
     }
     let mut hit = Hit::default();
-    pool.lookup(&mut chain(1, 32), 2, &mut hit);
+    pool.lookup(&mut chain(1, 32), 32, &mut hit);
     assert_eq!((&hit.blocks[..], hit.unreferenced), (&[1, 2][..], 0));
     let [mut one, mut two] = holdings;
     pool.release(&mut one);
     let mut third = Holding::default();
-    assert!(pool.grow(&mut third, 6), "evicts the first two");
-    pool.lookup(&mut chain(1, 32), 2, &mut hit);
+    assert!(pool.grow(&mut third, 96), "evicts the first two");
+    pool.lookup(&mut chain(1, 32), 32, &mut hit);
     assert_eq!(&hit.blocks[..], &[3, 4]);
     pool.release(&mut two);
     pool.release(&mut third);

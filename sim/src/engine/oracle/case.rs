@@ -51,6 +51,9 @@ impl fmt::Display for OracleError {
 
 impl std::error::Error for OracleError {}
 
+/// The last call at which a request may arrive.
+const CALL_MAX: i64 = 1 << 53;
+
 #[derive(Deserialize)]
 struct RawCase {
     engine: EngineConfig,
@@ -151,6 +154,9 @@ fn check_request(
         |field: &str, message: String| faults.push(format!("requests[{position}].{field}: {message}"));
     if raw.max_tokens == 0 {
         fault("max_tokens", "found 0, expected at least 1".into());
+    }
+    if raw.arrives_at_call > CALL_MAX {
+        fault("arrives_at_call", format!("found {}, expected at most {CALL_MAX}", raw.arrives_at_call));
     }
     let mut prompt = Vec::with_capacity(raw.prompt.len());
     let mut tokens = 0_u64;

@@ -15,7 +15,7 @@ pub use case::OracleError;
 pub use record::{Difference, first_difference};
 
 /// Schedule calls after which a case without a bound of its own is given up.
-const CALLS_MAX: u64 = 10_000_000;
+const CALLS_MAX: u64 = 1_000_000;
 
 /// Runs a case and returns its records, a JSON line each: one for every `schedule` call, one for every `update`.
 /// `docs/engines.md` describes the case and the records.
@@ -23,9 +23,13 @@ const CALLS_MAX: u64 = 10_000_000;
 /// # Errors
 /// The text is no usable case, or its run can have no end.
 pub fn run(case_json: &str) -> Result<Vec<String>, OracleError> {
+    run_within(case_json, CALLS_MAX)
+}
+
+fn run_within(case_json: &str, calls_max: u64) -> Result<Vec<String>, OracleError> {
     let case = Case::read(case_json)?;
     let scheduler = VllmScheduler::new(&case.engine).map_err(OracleError::Case)?;
-    Driver::new(&case, scheduler).run()
+    Driver::new(&case, scheduler, calls_max).run()
 }
 
 struct Driver<'a> {
@@ -39,11 +43,12 @@ struct Driver<'a> {
     in_flight: VecDeque<(u64, Batch)>,
     call: i64,
     calls: u64,
+    calls_max: u64,
     records: Vec<String>,
 }
 
 impl<'a> Driver<'a> {
-    fn new(case: &'a Case, scheduler: VllmScheduler) -> Driver<'a> {
+    fn new(case: &'a Case, scheduler: VllmScheduler, calls_max: u64) -> Driver<'a> {
         let mut arrivals: Vec<usize> = (0..case.requests.len()).collect();
         arrivals.sort_by_key(|&position| (case.requests[position].arrives_at_call, position));
         let mut aborts: Vec<(i64, usize)> = case
@@ -62,6 +67,7 @@ impl<'a> Driver<'a> {
             in_flight: VecDeque::new(),
             call: 0,
             calls: 0,
+            calls_max,
             records: Vec::new(),
         }
     }
@@ -122,8 +128,8 @@ impl<'a> Driver<'a> {
         self.in_flight.push_back((self.call as u64, batch));
         self.call += 1;
         self.calls += 1;
-        if self.case.max_calls.is_none() && self.calls >= CALLS_MAX {
-            return Err(OracleError::Endless { calls: CALLS_MAX });
+        if self.case.max_calls.is_none() && self.calls >= self.calls_max {
+            return Err(OracleError::Endless { calls: self.calls_max });
         }
         Ok(executed)
     }
@@ -196,5 +202,84 @@ impl<'a> Driver<'a> {
             .number("free_blocks", u64::from(self.scheduler.free_blocks()))
             .finish();
         self.records.push(line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REQUEST: &str = r#"{"id":"a","arrives_at_call":3,"prompt":[{"stream":1,"len":20}],"max_tokens":2}"#;
+
+    fn case(engine: &str, requests: &[&str]) -> String {
+        format!(r#"{{"engine":{{{engine}}},"requests":[{}]}}"#, requests.join(","))
+    }
+
+    #[test]
+    fn a_run_is_one_line_a_call() {
+        let lines = run(&case(r#""num_blocks":11"#, &[REQUEST])).unwrap();
+        assert_eq!(
+            lines[0],
+            r#"{"call":3,"scheduled":[["a",20]],"admitted":[["a",0]],"resumed":[],"preempted":[],"running":["a"],"waiting":[],"free_blocks":8}"#
+        );
+        assert_eq!(
+            lines[3],
+            r#"{"update":4,"emitted":[["a",1]],"finished":[["a","length"]],"free_blocks":10}"#
+        );
+        assert_eq!(lines.len(), 6, "the end is reported in an empty call");
+    }
+
+    #[test]
+    fn all_faults_of_a_case_are_named() {
+        let broken = case(
+            r#""watermark":2.0"#,
+            &[
+                REQUEST,
+                REQUEST,
+                r#"{"id":"b","arrives_at_call":9223372036854775807,"prompt":[],"max_tokens":0}"#,
+                r#"{"id":"c","arrives_at_call":0,"prompt":[{"output_of":"d","len":1},{"len":1}],"max_tokens":1}"#,
+                r#"{"id":"e","arrives_at_call":0,"prompt":[{"stream":1,"start":7,"len":4294967295}],"max_tokens":1}"#,
+            ],
+        );
+        let OracleError::Case(faults) = run(&broken).unwrap_err() else { panic!("no faults") };
+        let fields: Vec<&str> = faults.iter().filter_map(|fault| fault.split(": ").next()).collect();
+        let expected = [
+            "engine.watermark",
+            "requests[1].id",
+            "requests[2].max_tokens",
+            "requests[2].arrives_at_call",
+            "requests[2].prompt",
+            "requests[3].prompt[0]",
+            "requests[3].prompt[1]",
+            "requests[4].prompt[0]",
+            "requests[4].prompt",
+        ];
+        assert_eq!(fields, expected, "{faults:?}");
+    }
+
+    #[test]
+    fn a_text_that_is_no_case_is_an_error_with_its_place() {
+        let error = run(&case(r#""blocks":3"#, &[])).unwrap_err().to_string();
+        assert!(error.contains("unknown field `blocks`") && error.contains("line 1 column"), "{error}");
+        assert!(matches!(run(""), Err(OracleError::Syntax(_))));
+        assert!(matches!(run(&case("", &[r#"{"id":"a"}"#])), Err(OracleError::Syntax(_))));
+    }
+
+    #[test]
+    fn a_request_that_never_fits_is_an_error_that_names_it() {
+        let error = run(&case(r#""num_blocks":2"#, &[REQUEST])).unwrap_err();
+        assert_eq!(error, OracleError::Stalled { call: 3, waiting: vec!["a".into()] });
+    }
+
+    #[test]
+    fn a_request_that_preempts_itself_for_ever_is_an_error() {
+        let engine = r#""num_blocks":2,"max_num_batched_tokens":16,"scheduler_reserve_full_isl":false,"enable_prefix_caching":false"#;
+        let error = run_within(&case(engine, &[REQUEST]), 100).unwrap_err();
+        assert_eq!(error, OracleError::Endless { calls: 100 });
+    }
+
+    #[test]
+    fn no_requests_are_no_records() {
+        assert_eq!(run(&case("", &[])), Ok(Vec::new()));
     }
 }

@@ -42,7 +42,7 @@ impl VllmScheduler {
             return Err(faults);
         }
         Ok(VllmScheduler {
-            pool: BlockPool::new(config.num_blocks, config.enable_prefix_caching),
+            pool: BlockPool::new(config.num_blocks, config.block_size, config.enable_prefix_caching),
             requests: Requests::default(),
             running: Vec::new(),
             waiting: WaitingQueue::new(config.policy),

@@ -115,12 +115,10 @@ impl VllmScheduler {
     fn grow(&mut self, slot: Slot, tokens: u32) -> bool {
         let request = self.requests.get_mut(slot);
         let end = request.computed_tokens + tokens;
-        let blocks = end.min(self.config.max_model_len).div_ceil(self.config.block_size);
-        if !self.pool.grow(&mut request.holding, blocks) {
+        if !self.pool.grow(&mut request.holding, end.min(self.config.max_model_len)) {
             return false;
         }
-        let full_blocks = end.min(request.known_tokens) / self.config.block_size;
-        self.pool.register(&mut request.holding, &mut request.chain, full_blocks);
+        self.pool.register(&mut request.holding, &mut request.chain, end.min(request.known_tokens));
         true
     }
 
@@ -135,9 +133,9 @@ impl VllmScheduler {
                 continue;
             }
             // The last known token is computed in any case, to sample from it.
-            let hit_limit = request.known_tokens.saturating_sub(1) / self.config.block_size;
+            let hit_limit = request.known_tokens.saturating_sub(1);
             self.pool.lookup(&mut request.chain, hit_limit, &mut self.hit);
-            let hit_tokens = self.hit.len() * self.config.block_size;
+            let hit_tokens = self.hit.tokens();
             let tokens = (request.known_tokens - hit_tokens).min(limit).min(*budget);
             // Who does not fit holds up all behind it.
             if tokens == 0 || !self.fits(slot, hit_tokens + tokens) {
@@ -155,12 +153,8 @@ impl VllmScheduler {
     fn fits(&self, slot: Slot, end: u32) -> bool {
         let request = self.requests.get(slot);
         let whole = if self.config.scheduler_reserve_full_isl { request.known_tokens.max(end) } else { end };
-        let blocks = whole.min(self.config.max_model_len).div_ceil(self.config.block_size);
-        let watermark = if self.running.is_empty() { 0 } else { self.config.watermark_blocks() };
-        let needed = u64::from(blocks.saturating_sub(self.hit.len()))
-            + u64::from(self.hit.unreferenced())
-            + u64::from(watermark);
-        needed <= u64::from(self.pool.free())
+        let spare = if self.running.is_empty() { 0 } else { self.config.watermark_blocks() };
+        self.pool.fits(&self.hit, whole.min(self.config.max_model_len), spare)
     }
 
     /// Moves a waiting request to the end of the running ones, with the blocks it hits.

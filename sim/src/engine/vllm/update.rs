@@ -8,9 +8,10 @@ impl VllmScheduler {
     pub(super) fn update_step(&mut self, batch: &Batch, samples: &[Sample], emitted: &mut Vec<Emitted>) {
         debug_assert_eq!(batch.rows.len(), samples.len(), "one sample a row");
         let mut ended_running = false;
+        let mut place = 0;
         for (row, &sample) in batch.rows.iter().zip(samples) {
             // Aborted while the step ran, or ended by the step before: the row was in vain.
-            let Some(slot) = self.requests.find(row.id) else { continue };
+            let Some(slot) = self.locate(row.id, &mut place) else { continue };
             self.drain(slot, row);
             if sample == Sample::Nothing {
                 continue;
@@ -32,6 +33,19 @@ impl VllmScheduler {
         }
     }
 
+    /// Finds a row's request: mostly where the running ones have come to (`place`), or one further if one of them
+    /// was not scheduled; by its id otherwise.
+    fn locate(&self, id: u64, place: &mut usize) -> Option<Slot> {
+        let ahead = self.running.get(*place..).unwrap_or_default().iter().take(2);
+        for (skipped, &slot) in ahead.enumerate() {
+            if self.requests.get(slot).id == id {
+                *place += skipped + 1;
+                return Some(slot);
+            }
+        }
+        self.requests.find(id)
+    }
+
     /// Takes a row out of the counts in flight.
     fn drain(&mut self, slot: Slot, row: &Row) {
         let request = self.requests.get_mut(slot);
@@ -50,8 +64,7 @@ impl VllmScheduler {
         // A block that a decode row filled has its name only now that its last token is known.
         if self.config.async_scheduling && request.status == Status::Running {
             let settled = request.computed_tokens - request.placeholders;
-            let full_blocks = settled / self.config.block_size;
-            self.pool.register(&mut request.holding, &mut request.chain, full_blocks);
+            self.pool.register(&mut request.holding, &mut request.chain, settled);
         }
         match sample {
             Sample::Stop => Some(Finish::Stop),
