@@ -1,5 +1,7 @@
 //! The rooms and their arrows (docs/architecture.md): reads the manifests and fails on any other.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 

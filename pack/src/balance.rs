@@ -40,6 +40,7 @@ pub fn balance(rows: &[TimelineRow], from: Nanos, to: Nanos) -> Option<Balance> 
 }
 
 #[cfg(test)]
+#[allow(clippy::float_cmp, reason = "values that binary fractions hold exactly")]
 mod tests {
     use super::*;
 

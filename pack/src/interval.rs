@@ -22,6 +22,12 @@ pub fn wilson_95(passing: u64, n: u64) -> Option<(f64, f64)> {
     Some((low, high))
 }
 
+/// P(T >= t) of Student's t; 1 for fewer than one degree of freedom, which is no evidence of anything.
+#[must_use]
+pub fn t_upper_tail(t: f64, degrees_of_freedom: f64) -> f64 {
+    StudentsT::new(0.0, 1.0, degrees_of_freedom).map_or(1.0, |student| student.sf(t))
+}
+
 /// The 95 % interval of a mean by Student's t, from independent values; None for fewer than two.
 #[must_use]
 pub fn mean_ci95(values: &[f64]) -> Option<(f64, f64)> {
@@ -46,6 +52,21 @@ mod tests {
         assert!(low.abs() < f64::EPSILON && (high - 0.277_53).abs() < 1e-5, "{high}");
         assert_eq!(wilson_95(0, 0), None);
         assert_eq!(wilson_95(2, 1), None);
+    }
+
+    #[test]
+    fn the_tail_agrees_with_tables() {
+        for (t, dof, tail) in [
+            (0.0, 7.0, 0.5),
+            (6.313_752, 1.0, 0.05),
+            (2.353_363, 3.0, 0.05),
+            (2.539_483, 19.0, 0.01),
+            (-2.539_483, 19.0, 0.99),
+        ] {
+            let found = t_upper_tail(t, dof);
+            assert!((found - tail).abs() < 1e-6, "t {t}, {dof} degrees: {found}, expected {tail}");
+        }
+        assert!(t_upper_tail(1e300, 19.0) < 1e-12);
     }
 
     #[test]

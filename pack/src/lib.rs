@@ -24,7 +24,6 @@ pub mod report;
 pub mod report_html;
 pub mod requests_csv;
 pub mod schedule;
-mod student;
 pub mod summary;
 #[cfg(test)]
 mod testing;

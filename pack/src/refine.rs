@@ -82,6 +82,7 @@ fn readable(rate: f64) -> f64 {
 }
 
 #[cfg(test)]
+#[allow(clippy::float_cmp, reason = "values that binary fractions hold exactly")]
 mod tests {
     use super::*;
 

@@ -12,7 +12,7 @@
 //! (Bonferroni), and asks in addition that the depth *ended* materially higher than it began: a peak that drained
 //! is not growth.
 
-use crate::student::upper_tail;
+use crate::interval::t_upper_tail;
 use crate::time::Nanos;
 use serde::{Deserialize, Serialize};
 
@@ -168,7 +168,7 @@ fn drift_test(increments: &[f64]) -> (Option<f64>, f64) {
         return (None, if mean > 0.0 { 0.0 } else { 1.0 });
     }
     let t = mean / (variance / n).sqrt();
-    (Some(t), upper_tail(t, increments.len() as u32 - 1))
+    (Some(t), t_upper_tail(t, n - 1.0))
 }
 
 #[cfg(test)]

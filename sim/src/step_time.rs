@@ -204,6 +204,7 @@ impl StepTime {
 }
 
 #[cfg(test)]
+#[allow(clippy::float_cmp, reason = "values that binary fractions hold exactly")]
 mod tests {
     use super::*;
     use crate::engine::Row;
