@@ -19,9 +19,10 @@ pub enum Command {
     ///
     /// Example: scaleproof simulate scenarios/tp2-dp4 --rps 24
     Simulate(SimulateArgs),
-    /// Simulate a scenario at several offered rates and write a study pack
+    /// Simulate a scenario at several offered rates or concurrencies and write a study pack
     ///
-    /// Example: scaleproof sweep scenarios/tp2-dp4 --rps 16,20,24,28 --repeats 3
+    /// Example: scaleproof sweep scenarios/tp2-dp4 --rps 16,20,24,28 --concurrency 1,8,64,128 --cache cold,warm
+    /// --repeats 3
     Sweep(SweepArgs),
     /// Find the highest offered rate that passes every gate, and the gate that fails first above it
     ///
@@ -77,14 +78,17 @@ pub struct ScenarioArgs {
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// Cold prompts share nothing; warm ones share the scenario's prefix groups [default: the scenario's]
-    #[arg(long, value_enum)]
-    pub cache: Option<Cache>,
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub cache: Vec<Cache>,
     /// Seed of the schedule [default: the manifest's]
     #[arg(long)]
     pub seed: Option<u64>,
     /// Write the pack here [default: a new directory under out/]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Continue the study in --out: points that are whole and of this very scenario are not simulated again
+    #[arg(long, requires = "out")]
+    pub resume: bool,
     /// How to print the result
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
@@ -125,9 +129,12 @@ pub struct LoadArgs {
 pub struct SweepArgs {
     #[command(flatten)]
     pub common: ScenarioArgs,
-    /// Offered rates, in requests per second [default: the scenario's]
+    /// Open loop: offered rates, in requests per second [default: the scenario's, unless --concurrency is given]
     #[arg(long, value_name = "R,R,...", value_delimiter = ',', value_parser = rate)]
     pub rps: Vec<f64>,
+    /// Closed loop: numbers of clients. Finds where the system saturates; proves nothing about an arrival rate
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub concurrency: Vec<u32>,
     /// Independent repeats of each point [default: the scenario's]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub repeats: Option<u64>,

@@ -95,9 +95,18 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), CommandError> {
 }
 
 /// Makes the directory that a command writes to: the given one, or `out/NAME`, `out/NAME-2`, ... whichever is new.
-pub fn output_directory(given: Option<&Path>, name: &str) -> Result<PathBuf, CommandError> {
+/// One with something in it is only taken to `resume`: no command writes over what another has left.
+pub fn output_directory(given: Option<&Path>, name: &str, resume: bool) -> Result<PathBuf, CommandError> {
     if let Some(path) = given {
         fs::create_dir_all(path).map_err(|error| unwritable(path, &error))?;
+        let used = fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
+        if used && !resume {
+            return Err(CommandError::bad_input(format!(
+                "{}: found files in it; expected a new or empty directory; --resume continues a study, another \
+                 --out begins one",
+                path.display()
+            )));
+        }
         return Ok(path.to_owned());
     }
     let parent = Path::new("out");

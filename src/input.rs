@@ -34,9 +34,10 @@ pub struct Loaded {
     pub trace: Option<Trace>,
 }
 
-/// The files of a scenario's directory.
-const MANIFEST: &str = "workload-manifest.yaml";
-const SCENARIO: &str = "scenario.yaml";
+/// The files of a scenario's directory, and of every pack.
+pub const MANIFEST: &str = "workload-manifest.yaml";
+/// See [`MANIFEST`].
+pub const SCENARIO: &str = "scenario.yaml";
 
 /// Loads the scenario that the arguments name, with what they change in it.
 pub fn load(args: &ScenarioArgs) -> Result<Loaded, CommandError> {
@@ -123,9 +124,15 @@ impl Loaded {
         }
     }
 
-    /// Whether prompts share prefixes: as asked for, or else as the scenario says.
-    pub fn shared_prefixes(&self, asked: Option<Cache>) -> bool {
-        asked.map_or(self.scenario.experiment.shared_prefixes, |cache| cache == Cache::Warm)
+    /// The one cache state asked for, or else the scenario's.
+    pub fn shared_prefixes(&self, asked: &[Cache]) -> Result<bool, CommandError> {
+        match asked {
+            [] => Ok(self.scenario.experiment.shared_prefixes),
+            [cache] => Ok(*cache == Cache::Warm),
+            _ => Err(CommandError::bad_input(
+                "--cache: found several; expected cold or warm; only `sweep` makes both experiments",
+            )),
+        }
     }
 
     /// A replica's scheduler.

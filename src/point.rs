@@ -2,16 +2,17 @@
 
 use crate::exit::CommandError;
 use crate::files::{self, Pending, unwritable};
-use crate::input::Loaded;
+use crate::input::{Loaded, MANIFEST, SCENARIO};
 use crate::progress::{Progress, interrupted};
 use scaleproof_pack::analyze::{Analyzer, Stated};
+use scaleproof_pack::cache::CacheReport;
 use scaleproof_pack::experiment::{self, Observer};
 use scaleproof_pack::record::Record;
 use scaleproof_pack::report::{Origin, Report, RunFacts};
 use scaleproof_pack::report_html::{PointPage, point_html};
 use scaleproof_pack::requests_csv;
 use scaleproof_pack::schedule::{Load, Schedule};
-use scaleproof_pack::timeline::{FleetSeries, TimelineCsv, TimelineRow};
+use scaleproof_pack::timeline::{FleetSeries, TimelineCsv, TimelineRow, read_timeline};
 use scaleproof_sim::{Extremes, RunSummary};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -37,8 +38,6 @@ pub struct PointResult {
     pub directory: PathBuf,
     /// The analyzer's report.
     pub report: Report,
-    /// The run's totals.
-    pub summary: RunSummary,
     /// The replicas over time.
     pub samples: Vec<TimelineRow>,
 }
@@ -64,6 +63,37 @@ impl Point {
             .map_err(CommandError::bad_input)
     }
 
+    /// What the point rests on, for its report.
+    fn facts(&self, loaded: &Loaded, schedule: &Schedule) -> RunFacts {
+        RunFacts {
+            system: Some(loaded.system_facts(self.replicas, self.shared_prefixes)),
+            ..RunFacts::of(Origin::Simulated, schedule)
+        }
+    }
+
+    /// The point's pack in `directory`, if it is whole and of this very point: same schedule, profile and files.
+    pub fn resume(&self, loaded: &Loaded, directory: &Path) -> Result<Option<PointResult>, CommandError> {
+        let texts = [(MANIFEST, &loaded.manifest_text), (SCENARIO, &loaded.scenario_text)];
+        let same = |(name, text): &(&str, &String)| {
+            std::fs::read(directory.join(name)).is_ok_and(|found| found == text.as_bytes())
+        };
+        let parts =
+            (std::fs::read(directory.join("slo-report.json")), std::fs::read(directory.join("timeline.csv")));
+        let (Ok(report), Ok(timeline)) = parts else { return Ok(None) };
+        let Ok(report) = serde_json::from_slice::<Report>(&report) else { return Ok(None) };
+        let wanted = self.facts(loaded, &self.schedule(loaded)?);
+        if report.facts != wanted || !texts.iter().all(same) {
+            return Ok(None);
+        }
+        let samples = read_timeline(&timeline).ok();
+        Ok(samples.map(|samples| PointResult {
+            point: *self,
+            directory: directory.to_owned(),
+            report,
+            samples,
+        }))
+    }
+
     /// Simulates the point and writes its pack to `directory`.
     pub fn simulate(
         &self,
@@ -81,7 +111,7 @@ impl Point {
             (None, summary) => summary.map_err(CommandError::could_not_run)?,
         };
         let (report, samples) = recorder.finish(loaded, self, &schedule, &summary, directory)?;
-        Ok(PointResult { point: *self, directory: directory.to_owned(), report, summary, samples })
+        Ok(PointResult { point: *self, directory: directory.to_owned(), report, samples })
     }
 }
 
@@ -134,14 +164,13 @@ impl<'a> Recorder<'a> {
     ) -> Result<(Report, Vec<TimelineRow>), CommandError> {
         let path = self.requests_path;
         self.requests.finish().map_err(|error| unwritable(&path, &error))?.keep()?;
-        let facts = RunFacts {
-            system: Some(loaded.system_facts(point.replicas, point.shared_prefixes)),
-            ..RunFacts::of(Origin::Simulated, schedule)
-        };
+        let facts = RunFacts { complete: !summary.stopped, ..point.facts(loaded, schedule) };
         let mut report = self.analyzer.finish(facts, Stated::default());
-        report.warnings.extend(warnings(loaded, summary));
-        files::write(&directory.join("workload-manifest.yaml"), loaded.manifest_text.as_bytes())?;
-        files::write(&directory.join("scenario.yaml"), loaded.scenario_text.as_bytes())?;
+        let cache = CacheReport::of(schedule, &self.samples, loaded.scenario.scheduler.block_size);
+        report.prefix_cache = Some(cache);
+        report.warnings.extend(warnings(loaded, summary, &cache));
+        files::write(&directory.join(MANIFEST), loaded.manifest_text.as_bytes())?;
+        files::write(&directory.join(SCENARIO), loaded.scenario_text.as_bytes())?;
         let json = serde_json::to_string_pretty(&report).map_err(CommandError::could_not_run)?;
         files::write(&directory.join("slo-report.json"), format!("{json}\n").as_bytes())?;
         let timeline_path = directory.join("timeline.csv");
@@ -164,7 +193,7 @@ fn write_timeline(file: Pending, rows: &[TimelineRow]) -> io::Result<Pending> {
 }
 
 /// What of a run a reader should know before believing its numbers.
-fn warnings(loaded: &Loaded, summary: &RunSummary) -> Vec<String> {
+fn warnings(loaded: &Loaded, summary: &RunSummary, cache: &CacheReport) -> Vec<String> {
     let seen = summary.replicas.iter().fold(Extremes::default(), |seen, replica| seen.max(replica.extremes));
     let mut warnings = loaded.profile.validity.exceeded(&seen);
     for warning in &mut warnings {
@@ -174,6 +203,16 @@ fn warnings(loaded: &Loaded, summary: &RunSummary) -> Vec<String> {
         warnings.push(format!(
             "{} requests were taken from the schedule's continuation, because a class lacked successes",
             summary.continued
+        ));
+    }
+    if let (Some(false), Some(early), Some(expected)) =
+        (cache.warm_from_the_start, cache.early_hit_share, cache.expected_hit_share)
+    {
+        warnings.push(format!(
+            "the cache was not warm when the window began: {:.1} % of prompt tokens hit in its first tenth, {:.1} % \
+             expected; raise client.warmup_seconds or the KV pool",
+            100.0 * early,
+            100.0 * expected
         ));
     }
     if summary.stopped {

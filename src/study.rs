@@ -27,6 +27,8 @@ pub struct Study {
     pub format: Format,
     /// Whether prompts share prefixes.
     pub shared_prefixes: bool,
+    /// Whether points already in the pack are taken from there.
+    resume: bool,
     /// The points so far, in the order asked for.
     pub results: Vec<PointResult>,
 }
@@ -40,9 +42,12 @@ impl Study {
         }
         let loaded = input::load(args)?;
         let name = args.scenario.file_name().map_or_else(|| "scenario".into(), |n| n.to_string_lossy());
-        let directory = files::output_directory(args.out.as_deref(), &format!("{command}-{name}"))?;
-        let shared_prefixes = loaded.shared_prefixes(args.cache);
-        Ok(Study { loaded, directory, format: args.format, shared_prefixes, results: Vec::new() })
+        let directory =
+            files::output_directory(args.out.as_deref(), &format!("{command}-{name}"), args.resume)?;
+        let first = args.cache.iter().take(1).copied().collect::<Vec<_>>();
+        let shared_prefixes = loaded.shared_prefixes(&first)?;
+        let (format, resume) = (args.format, args.resume);
+        Ok(Study { loaded, directory, format, shared_prefixes, resume, results: Vec::new() })
     }
 
     /// The point at an offered rate, on the manifest's own fleet unless `replicas` says otherwise.
@@ -53,6 +58,11 @@ impl Study {
             replicas: replicas.unwrap_or(self.loaded.manifest.engine.placement.replicas),
             shared_prefixes: self.shared_prefixes,
         }
+    }
+
+    /// The cache state of the points to come.
+    pub fn cache_word(&self) -> &'static str {
+        if self.shared_prefixes { "warm" } else { "cold" }
     }
 
     /// The title of its pictures.
@@ -73,11 +83,8 @@ impl Study {
         }
         let expected = new.iter().map(|point| self.expected_attempts(point)).sum();
         let progress = Progress::start(label, expected);
-        let done: Result<Vec<PointResult>, CommandError> = new
-            .par_iter()
-            .with_max_len(1)
-            .map(|point| point.simulate(&self.loaded, &self.point_directory(point), &progress))
-            .collect();
+        let done: Result<Vec<PointResult>, CommandError> =
+            new.par_iter().with_max_len(1).map(|point| self.obtain(point, &progress)).collect();
         drop(progress);
         self.results.extend(done?);
         if interrupted() {
@@ -91,12 +98,23 @@ impl Study {
         Ok(points.iter().filter_map(position).collect())
     }
 
+    fn obtain(&self, point: &Point, progress: &Progress) -> Result<PointResult, CommandError> {
+        let directory = self.point_directory(point);
+        if self.resume
+            && let Some(result) = point.resume(&self.loaded, &directory)?
+        {
+            progress.advance(self.expected_attempts(point));
+            return Ok(result);
+        }
+        point.simulate(&self.loaded, &directory, progress)
+    }
+
     /// Simulates one point whose pack is the study's own directory.
     pub fn simulate_alone(&self, point: &Point) -> Result<PointResult, CommandError> {
         let progress = Progress::start("simulate", self.expected_attempts(point));
         let result = point.simulate(&self.loaded, &self.directory, &progress)?;
         drop(progress);
-        if result.summary.stopped {
+        if !result.report.facts.complete {
             return Err(CommandError::could_not_run(format!(
                 "interrupted: found a request to stop; {} holds the attempts that had ended",
                 self.directory.display()

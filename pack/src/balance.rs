@@ -1,6 +1,5 @@
 //! How evenly a fleet was loaded: what can make a larger one scale better or worse than division says.
 
-use crate::time::Nanos;
 use crate::timeline::TimelineRow;
 use serde::{Deserialize, Serialize};
 
@@ -14,14 +13,12 @@ pub struct Balance {
     pub over_time: f64,
 }
 
-/// The balance of a run, from the samples between `from` and `to`. `rows` are ordered by time, all replicas of one
-/// moment together. None if nothing was ever in flight.
+/// The balance over `rows`: ordered by time, all replicas of one moment together. None if nothing was ever in
+/// flight.
 #[must_use]
-pub fn balance(rows: &[TimelineRow], from: Nanos, to: Nanos) -> Option<Balance> {
-    let in_window = rows.iter().filter(|row| (from..=to).contains(&row.at)).copied();
-    let in_window: Vec<TimelineRow> = in_window.collect();
+pub fn balance(rows: &[TimelineRow]) -> Option<Balance> {
     let (mut uneven, mut totals) = (Vec::new(), Vec::new());
-    for moment in in_window.chunk_by(|a, b| a.at == b.at) {
+    for moment in rows.chunk_by(|a, b| a.at == b.at) {
         let loads = moment.iter().map(|row| f64::from(row.waiting) + f64::from(row.running));
         let total: f64 = loads.clone().sum();
         let mean = total / moment.len() as f64;
@@ -43,6 +40,7 @@ pub fn balance(rows: &[TimelineRow], from: Nanos, to: Nanos) -> Option<Balance> 
 #[allow(clippy::float_cmp, reason = "values that binary fractions hold exactly")]
 mod tests {
     use super::*;
+    use crate::time::Nanos;
 
     fn row(at: u64, replica: u32, running: u32) -> TimelineRow {
         TimelineRow { at: Nanos(at), replica, running, ..TimelineRow::default() }
@@ -50,10 +48,10 @@ mod tests {
 
     #[test]
     fn unevenness_by_hand() {
-        let rows = [row(0, 0, 9), row(0, 1, 9), row(1, 0, 3), row(1, 1, 1), row(2, 0, 6), row(2, 1, 6)];
-        let found = balance(&rows, Nanos(1), Nanos(2)).unwrap();
+        let rows = [row(1, 0, 3), row(1, 1, 1), row(2, 0, 6), row(2, 1, 6)];
+        let found = balance(&rows).unwrap();
         assert_eq!(found.across_replicas, 0.25, "3 against a mean of 2, then even");
         assert_eq!(found.over_time, 0.5, "4 and 12 around 8");
-        assert_eq!(balance(&rows, Nanos(5), Nanos(9)), None);
+        assert_eq!(balance(&[row(0, 0, 0)]), None);
     }
 }

@@ -6,6 +6,7 @@
 
 pub mod analyze;
 pub mod balance;
+pub mod cache;
 pub mod capacity;
 pub mod chance;
 mod digits;
@@ -23,6 +24,7 @@ pub mod refine;
 pub mod report;
 pub mod report_html;
 pub mod requests_csv;
+pub mod saturation;
 pub mod schedule;
 pub mod summary;
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The report on one operating point: what slo-report.json holds. docs/metrics.md has the formula of every field.
 
+use crate::cache::CacheReport;
 use crate::record::Outcome;
 use crate::schedule::{Load, Schedule};
 use crate::trend::{Trend, Verdict};
@@ -40,6 +41,8 @@ pub struct RunFacts {
     pub concurrency: Option<u32>,
     /// What served the schedule.
     pub system: Option<SystemFacts>,
+    /// False if the run was stopped before its schedule's end.
+    pub complete: bool,
 }
 
 /// What served a schedule, as far as the numbers rest on it.
@@ -88,6 +91,7 @@ impl RunFacts {
             offered_rps,
             concurrency,
             system: None,
+            complete: true,
         }
     }
 
@@ -102,6 +106,7 @@ impl RunFacts {
             offered_rps: None,
             concurrency: None,
             system: None,
+            complete: true,
         }
     }
 }
@@ -204,6 +209,8 @@ pub struct Report {
     pub littles_law: Option<LittlesLaw>,
     /// Prompt tokens of successes found in the prefix cache / prompt tokens of successes.
     pub prefix_hit_share: Option<f64>,
+    /// The prefix cache over the window, by the replicas' counters; null without a timeline.
+    pub prefix_cache: Option<CacheReport>,
     /// Times an attempt lost its blocks and was computed again.
     pub preemptions: Option<u64>,
     /// What a reader should know before believing the numbers.

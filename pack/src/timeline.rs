@@ -77,6 +77,34 @@ impl<W: Write> TimelineCsv<W> {
     }
 }
 
+/// Reads timeline.csv back.
+///
+/// # Errors
+/// What is wrong with the first bad row, with its line.
+pub fn read_timeline(csv: &[u8]) -> Result<Vec<TimelineRow>, String> {
+    let mut reader = csv::Reader::from_reader(csv);
+    reader.deserialize().map(|row| row.map_err(|error| error.to_string()).and_then(from_columns)).collect()
+}
+
+type Columns = (f64, u32, u32, u32, u32, u32, u64, u64, u64, u64);
+
+fn from_columns(columns: Columns) -> Result<TimelineRow, String> {
+    let (at_s, replica, waiting, running, kv_blocks_used, kv_blocks_total, queries, hits, evictions, lost) =
+        columns;
+    Ok(TimelineRow {
+        at: Nanos::from_seconds(at_s).map_err(|error| error.to_string())?,
+        replica,
+        waiting,
+        running,
+        kv_blocks_used,
+        kv_blocks_total,
+        prefix_queries: queries,
+        prefix_hits: hits,
+        evictions,
+        preemptions: lost,
+    })
+}
+
 /// The whole fleet at one moment: sums over its replicas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FleetSample {
@@ -190,5 +218,21 @@ mod tests {
         assert_eq!(samples.iter().map(|s| s.waiting).collect::<Vec<_>>(), [11, 7, 17]);
         assert_eq!(samples[0].in_flight(), 15);
         assert_eq!(samples, fleet([4, 2, 0, 3, 1]));
+    }
+
+    #[test]
+    fn a_timeline_reads_back_as_written() {
+        let rows: Vec<TimelineRow> = (0..5)
+            .map(|i| TimelineRow {
+                at: Nanos(i * 1_234_567_891),
+                kv_blocks_total: 9,
+                prefix_queries: u64::MAX - i,
+                ..row(0, i as u32, 7)
+            })
+            .collect();
+        let mut csv = TimelineCsv::new(Vec::new()).unwrap();
+        rows.iter().for_each(|row| csv.row(row).unwrap());
+        assert_eq!(read_timeline(&csv.finish().unwrap()), Ok(rows));
+        assert!(read_timeline(b"at_s\nx\n").is_err());
     }
 }

@@ -1,6 +1,6 @@
 //! `scaleproof capacity`: the highest passing rate, on the grid and, if asked, between its rates.
 
-use super::sweep::{chosen, rate_table, simulate_grid, sweep_page, verdict};
+use super::sweep::{chosen, rate_table, simulate_grid, sweep_report, verdict};
 use crate::args::CapacityArgs;
 use crate::exit::{CommandError, Outcome};
 use crate::point::Point;
@@ -37,7 +37,7 @@ pub fn run(args: &CapacityArgs) -> Outcome {
     if let Some(refined) = &refined {
         text += &refined_text(refined);
     }
-    study.finish(chosen(&study, &grid, &found), &sweep_page(&study, &grid, &found))?;
+    study.finish(chosen(&study, &grid, &found), &sweep_report(&study, &grid, &found))?;
     study.print(
         &json!({
             "pack": shown(&study.directory),

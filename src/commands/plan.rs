@@ -1,7 +1,7 @@
 //! `scaleproof plan`: from a peak to replicas and GPUs, by division; then the planned fleet itself is simulated.
 
 use super::capacity::{Refined, refine_points};
-use super::sweep::{attainment_text, chosen, rate_table, simulate_grid, sweep_page, verdict};
+use super::sweep::{attainment_text, chosen, rate_table, simulate_grid, sweep_report, verdict};
 use crate::args::PlanArgs;
 use crate::exit::{CommandError, Exit, Outcome};
 use crate::point::PointResult;
@@ -11,7 +11,6 @@ use scaleproof_pack::balance::{Balance, balance};
 use scaleproof_pack::capacity::Capacity;
 use scaleproof_pack::plan::{Plan, PlanInput, plan};
 use scaleproof_pack::report_html::{FleetCapacity, PlanPage, plan_html};
-use scaleproof_pack::time::Nanos;
 use serde::Serialize;
 use serde_json::json;
 
@@ -21,7 +20,7 @@ pub fn run(args: &PlanArgs) -> Outcome {
     let (grid, found) = simulate_grid(&mut study, &args.capacity.sweep)?;
     let sweep_text = format!("{}\n{}", rate_table(&study, &grid), verdict(&found));
     if found.capacity_rps.is_none() {
-        study.finish(chosen(&study, &grid, &found), &sweep_page(&study, &grid, &found))?;
+        study.finish(chosen(&study, &grid, &found), &sweep_report(&study, &grid, &found))?;
         let json = json!({"pack": shown(&study.directory), "capacity_rps": null, "capacity": found});
         study.print(
             &json,
@@ -188,7 +187,7 @@ fn scale(
     let simulated = refine_points(study, &tested, replicas, args.capacity.within * factor)?;
     let linear_rps = base.capacity_refined_rps * factor;
     let capacity_rps = simulated.capacity_refined_rps;
-    let balance_of = |result: &PointResult| balance(&result.samples, Nanos::ZERO, result.summary.ended);
+    let balance_of = |result: &PointResult| balance(&result.samples);
     let (measured, planned) = (&study.results[measured], &study.results[planned]);
     let mut scaling = Scaling {
         linear_rps,

@@ -17,7 +17,7 @@ pub fn run(args: &ScheduleArgs) -> Outcome {
         load: load_of(&args.load, &loaded)?,
         run: args.run,
         replicas: loaded.manifest.engine.placement.replicas,
-        shared_prefixes: loaded.shared_prefixes(args.common.cache),
+        shared_prefixes: loaded.shared_prefixes(&args.common.cache)?,
     };
     let schedule = point.schedule(&loaded)?;
     let mut csv = Vec::new();

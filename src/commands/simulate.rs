@@ -24,7 +24,7 @@ pub fn point_of(args: &SimulateArgs, loaded: &Loaded) -> Result<Point, CommandEr
         load: load_of(&args.load, loaded)?,
         run: args.run,
         replicas: args.replicas.unwrap_or(loaded.manifest.engine.placement.replicas),
-        shared_prefixes: loaded.shared_prefixes(args.common.cache),
+        shared_prefixes: loaded.shared_prefixes(&args.common.cache)?,
     })
 }
 

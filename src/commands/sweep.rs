@@ -1,32 +1,140 @@
 //! `scaleproof sweep`: several offered rates, a row each.
 
-use crate::args::SweepArgs;
+use crate::args::{Cache, SweepArgs};
 use crate::exit::{CommandError, Outcome};
 use crate::point::{Point, PointResult};
 use crate::study::{Study, exit_by_gate, shown};
 use crate::table::{number, percent, table};
+use scaleproof_pack::cache::CacheReport;
 use scaleproof_pack::capacity::{Capacity, Judgement, capacity};
 use scaleproof_pack::report::{ClassReport, Report};
-use scaleproof_pack::report_html::{SweepPage, sweep_html};
+use scaleproof_pack::report_html::{
+    ClosedPage, Section, SweepPage, closed_section, study_html, sweep_html, sweep_section,
+};
+use scaleproof_pack::saturation::{Saturation, saturation};
 use scaleproof_pack::schedule::Load;
+use serde::Serialize;
 use serde_json::json;
 
-/// Runs the command.
+/// Runs the command: an experiment for each way to drive the load and each cache state. They answer different
+/// questions, and nothing is averaged over them.
 pub fn run(args: &SweepArgs) -> Outcome {
     let mut study = Study::open(&args.common, "sweep")?;
-    let (grid, found) = simulate_grid(&mut study, args)?;
-    let text = format!("{}\n{}", rate_table(&study, &grid), verdict(&found));
-    study.finish(chosen(&study, &grid, &found), &sweep_page(&study, &grid, &found))?;
+    let mut experiments = Vec::new();
+    for shared_prefixes in cache_states(args, &study) {
+        study.shared_prefixes = shared_prefixes;
+        if !args.concurrency.is_empty() {
+            experiments.push(closed_loop(&mut study, args)?);
+        }
+        if args.concurrency.is_empty() || !args.rps.is_empty() {
+            experiments.push(open_loop(&mut study, args)?);
+        }
+    }
+    let open: Vec<&Experiment> = experiments.iter().filter(|e| e.capacity.is_some()).collect();
+    let capacity_rps = open.first().and_then(|e| e.capacity.as_ref()?.capacity_rps);
+    let passed = open.iter().all(|e| e.capacity.as_ref().is_some_and(|found| found.capacity_rps.is_some()));
+    let sections: Vec<Section> = experiments.iter().map(|e| e.section.clone()).collect();
+    let top = open.first().or(experiments.iter().collect::<Vec<_>>().first()).map_or(0, |e| e.chosen);
+    study.finish(top, &study_html(&study.title(), &sections))?;
+    let text: String = experiments.iter().map(|e| format!("{}\n\n{}\n", e.name, e.text)).collect();
     study.print(
-        &json!({
-            "pack": shown(&study.directory),
-            "capacity_rps": found.capacity_rps,
-            "capacity": found,
-            "points": grid.iter().map(|&i| &study.results[i].report).collect::<Vec<_>>(),
-        }),
-        &text,
+        &json!({"pack": shown(&study.directory), "capacity_rps": capacity_rps, "experiments": experiments}),
+        text.trim_end_matches('\n'),
     )?;
-    exit_by_gate(found.capacity_rps.is_some())
+    exit_by_gate(passed)
+}
+
+/// One experiment of a sweep.
+#[derive(Serialize)]
+struct Experiment {
+    name: String,
+    cache: &'static str,
+    /// Open loop only.
+    capacity: Option<Capacity>,
+    /// Closed loop only.
+    saturation: Option<Saturation>,
+    points: Vec<Report>,
+    #[serde(skip)]
+    text: String,
+    #[serde(skip)]
+    section: Section,
+    #[serde(skip)]
+    chosen: usize,
+}
+
+fn cache_states(args: &SweepArgs, study: &Study) -> Vec<bool> {
+    if args.common.cache.is_empty() {
+        return vec![study.shared_prefixes];
+    }
+    let mut states: Vec<bool> = args.common.cache.iter().map(|cache| *cache == Cache::Warm).collect();
+    states.dedup();
+    states
+}
+
+fn reports(study: &Study, grid: &[usize]) -> Vec<Report> {
+    grid.iter().map(|&i| study.results[i].report.clone()).collect()
+}
+
+fn open_loop(study: &mut Study, args: &SweepArgs) -> Result<Experiment, CommandError> {
+    let (grid, found) = simulate_grid(study, args)?;
+    let cache = study.cache_word();
+    let name = format!("Open loop, {cache} cache: the capacity");
+    Ok(Experiment {
+        text: format!("{}{}\n{}", rate_table(study, &grid), cache_text(study, &grid), verdict(&found)),
+        section: sweep_section(&sweep_page(
+            study,
+            &name,
+            &class_names(study),
+            &grid_points(study, &grid),
+            &found,
+        )),
+        chosen: chosen(study, &grid, &found),
+        points: reports(study, &grid),
+        capacity: Some(found),
+        saturation: None,
+        name,
+        cache,
+    })
+}
+
+fn closed_loop(study: &mut Study, args: &SweepArgs) -> Result<Experiment, CommandError> {
+    let repeats = args.repeats.unwrap_or(study.loaded.scenario.experiment.repeats);
+    let levels = args.concurrency.iter().flat_map(|&n| (0..repeats).map(move |run| (n, run)));
+    let points: Vec<Point> = levels
+        .map(|(concurrency, run)| Point {
+            load: Load::Closed { concurrency },
+            ..study.at_rate(1.0, run, None)
+        })
+        .collect();
+    let grid = study.simulate("closed loop", &points)?;
+    let level = |i: &usize| match study.results[*i].point.load {
+        Load::Closed { concurrency } => Some((concurrency, &study.results[*i].report)),
+        Load::Open { .. } => None,
+    };
+    let tested: Vec<(u32, f64)> =
+        grid.iter().filter_map(level).map(|(n, r)| (n, r.request_throughput_rps.unwrap_or(0.0))).collect();
+    let found = saturation(&tested);
+    let cache = study.cache_word();
+    let name = format!("Closed loop, {cache} cache: the saturation point");
+    let points: Vec<(f64, Report)> =
+        grid.iter().filter_map(level).map(|(n, report)| (f64::from(n), report.clone())).collect();
+    let page = ClosedPage { title: &name, classes: &class_names(study), points: &points, saturation: &found };
+    let chosen = grid.iter().position(|i| level(i).map(|(n, _)| n) == found.saturation_concurrency);
+    Ok(Experiment {
+        text: format!(
+            "{}{}\n{}",
+            closed_table(study, &grid),
+            cache_text(study, &grid),
+            saturation_text(&found)
+        ),
+        section: closed_section(&page),
+        chosen: grid[chosen.unwrap_or(0)],
+        points: reports(study, &grid),
+        capacity: None,
+        saturation: Some(found),
+        name,
+        cache,
+    })
 }
 
 /// Simulates the grid's rates with their repeats, and judges them.
@@ -34,11 +142,8 @@ pub fn simulate_grid(study: &mut Study, args: &SweepArgs) -> Result<(Vec<usize>,
     let experiment = &study.loaded.scenario.experiment;
     let rates = if args.rps.is_empty() { experiment.rates_rps.clone() } else { args.rps.clone() };
     let repeats = args.repeats.unwrap_or(experiment.repeats);
-    let points: Vec<Point> = rates
-        .iter()
-        .flat_map(|&rps| (0..repeats).map(move |run| (rps, run)))
-        .map(|(rps, run)| study.at_rate(rps, run, None))
-        .collect();
+    let pairs = rates.iter().flat_map(|&rps| (0..repeats).map(move |run| (rps, run)));
+    let points: Vec<Point> = pairs.map(|(rps, run)| study.at_rate(rps, run, None)).collect();
     let grid = study.simulate("sweep", &points)?;
     let found = judge(study, &grid);
     Ok((grid, found))
@@ -57,22 +162,29 @@ pub fn judge(study: &Study, grid: &[usize]) -> Capacity {
     capacity(&judged)
 }
 
-/// report.html of a sweep.
-pub fn sweep_page(study: &Study, grid: &[usize], found: &Capacity) -> String {
-    let manifest = &study.loaded.manifest;
-    let classes: Vec<&str> = manifest.classes.iter().map(|class| class.name.as_str()).collect();
-    let points: Vec<(f64, Report)> = grid
-        .iter()
-        .map(|&i| study.results[i].report.clone())
-        .filter_map(|report| Some((report.facts.offered_rps?, report)))
-        .collect();
-    sweep_html(&SweepPage {
-        title: &study.title(),
-        classes: &classes,
-        attainment_min: manifest.acceptance.class_slo_attainment_min,
-        points: &points,
-        capacity: found,
-    })
+fn class_names(study: &Study) -> Vec<&str> {
+    study.loaded.manifest.classes.iter().map(|class| class.name.as_str()).collect()
+}
+
+fn grid_points(study: &Study, grid: &[usize]) -> Vec<(f64, Report)> {
+    reports(study, grid).into_iter().filter_map(|report| Some((report.facts.offered_rps?, report))).collect()
+}
+
+fn sweep_page<'a>(
+    study: &Study,
+    title: &'a str,
+    classes: &'a [&'a str],
+    points: &'a [(f64, Report)],
+    capacity: &'a Capacity,
+) -> SweepPage<'a> {
+    let attainment_min = study.loaded.manifest.acceptance.class_slo_attainment_min;
+    SweepPage { title, classes, attainment_min, points, capacity }
+}
+
+/// report.html of one open-loop sweep.
+pub fn sweep_report(study: &Study, grid: &[usize], found: &Capacity) -> String {
+    let (title, classes, points) = (study.title(), class_names(study), grid_points(study, grid));
+    sweep_html(&sweep_page(study, &title, &classes, &points, found))
 }
 
 /// The point whose files stand at the top of the pack: the first repeat at the capacity, or the first point.
@@ -82,6 +194,78 @@ pub fn chosen(study: &Study, grid: &[usize], found: &Capacity) -> usize {
         Load::Closed { .. } => false,
     };
     grid.iter().find(at).or(grid.first()).copied().unwrap_or(0)
+}
+
+/// The repeats of each level, in the grid's order.
+fn levels<'a>(study: &'a Study, grid: &[usize]) -> Vec<Vec<&'a Report>> {
+    let results: Vec<&PointResult> = grid.iter().map(|&i| &study.results[i]).collect();
+    let same = results.chunk_by(|a, b| a.point.load == b.point.load);
+    same.map(|repeats| repeats.iter().map(|result| &result.report).collect()).collect()
+}
+
+fn closed_table(study: &Study, grid: &[usize]) -> String {
+    let first_class = study.loaded.manifest.classes[0].name.as_str();
+    let (ttft, tpot) = (format!("{first_class} P95 TTFT ms"), "P95 TPOT ms");
+    let headers =
+        ["clients", "completed", "output tok/s", "errors", "attainment", ttft.as_str(), tpot, "mean E2E ms"];
+    let row = |repeats: &Vec<&Report>| {
+        let over = |digits: usize, get: &dyn Fn(&Report) -> Option<f64>| range(repeats, digits, get);
+        vec![
+            repeats[0].facts.concurrency.map_or_else(|| "-".to_owned(), |n| n.to_string()),
+            over(2, &|r| r.request_throughput_rps),
+            over(0, &|r| r.output_throughput_tps),
+            over(1, &|r| r.error_rate.map(|x| 100.0 * x)) + " %",
+            over(1, &|r| r.overall_attainment.map(|x| 100.0 * x)) + " %",
+            over(0, &|r| r.classes.get(first_class)?.latency.p95_ttft_ms),
+            over(1, &|r| r.classes.get(first_class)?.p95_tpot_ms),
+            over(0, &|r| r.classes.get(first_class)?.latency.mean_e2e_ms),
+        ]
+    };
+    table(&headers, &levels(study, grid).iter().map(row).collect::<Vec<_>>())
+}
+
+/// Hits and evictions of a warm experiment, and of a cold one the proof that it was.
+fn cache_text(study: &Study, grid: &[usize]) -> String {
+    let caches: Vec<CacheReport> =
+        grid.iter().filter_map(|&i| study.results[i].report.prefix_cache).collect();
+    let range_of = |get: &dyn Fn(&CacheReport) -> Option<f64>, digits: usize, scale: f64| {
+        let mut values: Vec<f64> = caches.iter().filter_map(|cache| get(cache)).collect();
+        values.sort_by(f64::total_cmp);
+        match (values.first(), values.last()) {
+            (Some(least), Some(most)) => {
+                format!("{:.digits$} to {:.digits$}", least * scale, most * scale)
+            }
+            _ => "unknown".to_owned(),
+        }
+    };
+    let cold = caches.iter().filter(|cache| cache.warm_from_the_start == Some(false)).count();
+    let warmth = if cold > 0 {
+        format!("; {cold} points were NOT warm when their window began")
+    } else {
+        String::new()
+    };
+    format!(
+        "prefix hits {} % of prompt tokens (the groups imply {} %), evictions {} blocks/s{warmth}\n",
+        range_of(&|cache| cache.hit_share, 2, 100.0),
+        range_of(&|cache| cache.expected_hit_share, 2, 100.0),
+        range_of(&|cache| cache.evictions_per_s, 0, 1.0),
+    )
+}
+
+fn saturation_text(found: &Saturation) -> String {
+    let point = match (found.saturation_concurrency, found.reached) {
+        (Some(clients), true) => format!(
+            "saturation: {clients} clients reach 95 % of the highest throughput, {:.2} requests/s",
+            found.highest_throughput_rps
+        ),
+        (Some(clients), false) => {
+            format!(
+                "saturation: not reached at {clients} clients, the most tested; test more with --concurrency"
+            )
+        }
+        (None, _) => "saturation: no request succeeded".to_owned(),
+    };
+    format!("{point}\nnote: {}\n", found.caveat)
 }
 
 /// The worked example's table: a row a rate, medians over the repeats with their range.
@@ -102,11 +286,8 @@ pub fn rate_table(study: &Study, grid: &[usize]) -> String {
         "queue",
         "gates",
     ];
-    let results: Vec<&PointResult> = grid.iter().map(|&i| &study.results[i]).collect();
-    let rows: Vec<Vec<String>> = results
-        .chunk_by(|a, b| a.point.load == b.point.load)
-        .map(|repeats| row(&repeats.iter().map(|result| &result.report).collect::<Vec<_>>(), &first_class))
-        .collect();
+    let rows: Vec<Vec<String>> =
+        levels(study, grid).iter().map(|repeats| row(repeats, &first_class)).collect();
     table(&headers, &rows)
 }
 

@@ -217,6 +217,7 @@ impl Analyzer {
             send_lag: if own { send_lag(self.lags_ns, attempted) } else { None },
             littles_law,
             prefix_hit_share: share(self.cached_tokens, self.prompt_tokens),
+            prefix_cache: None,
             preemptions: own.then_some(self.preemptions),
             warnings,
         }

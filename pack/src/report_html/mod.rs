@@ -2,6 +2,7 @@
 //! without network; a table under each picture has its numbers.
 
 mod axis;
+mod closed;
 mod html;
 mod plan;
 mod point;
@@ -10,11 +11,41 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 
+pub use closed::{ClosedPage, closed_section};
 pub use plan::{FleetCapacity, PlanPage, plan_html};
 pub use point::{PointPage, point_html};
-pub use sweep::{SweepPage, sweep_html};
+pub use sweep::{SweepPage, sweep_html, sweep_section};
 
 use crate::report::{Origin, Report};
+
+/// One experiment on the page of a study.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Section {
+    /// Its heading.
+    pub heading: String,
+    /// What it found, in a sentence.
+    pub verdict: String,
+    /// HTML.
+    body: String,
+}
+
+/// The page of a study of several experiments, each with its own verdict: they are different questions and are
+/// never averaged.
+#[must_use]
+pub fn study_html(title: &str, sections: &[Section]) -> String {
+    if let [only] = sections {
+        return html::page(title, &only.verdict, &only.body);
+    }
+    let section = |section: &Section| {
+        let (heading, verdict) = (html::escape(&section.heading), html::escape(&section.verdict));
+        format!(
+            "<section>\n<h2>{heading}</h2>\n<p class=\"verdict\">{verdict}</p>\n{}</section>\n",
+            section.body
+        )
+    };
+    let body: String = sections.iter().map(section).collect();
+    html::page(title, &format!("{} experiments, each with its own answer.", sections.len()), &body)
+}
 
 /// Where the numbers come from, in a sentence: no page must leave that open.
 fn origin_sentence(report: &Report) -> String {

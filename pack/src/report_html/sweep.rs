@@ -1,5 +1,6 @@
 //! The page of a sweep over offered rates.
 
+use super::Section;
 use super::html::{escape, figure, notes, number, page, percent, table, yes};
 use super::svg::{Chart, Point, Series};
 use crate::capacity::Capacity;
@@ -23,6 +24,16 @@ pub struct SweepPage<'a> {
 /// The page of a sweep, as HTML.
 #[must_use]
 pub fn sweep_html(input: &SweepPage) -> String {
+    page(input.title, &verdict(input.capacity), &sweep_body(input))
+}
+
+/// The same as a section of a study's page.
+#[must_use]
+pub fn sweep_section(input: &SweepPage) -> Section {
+    Section { heading: input.title.to_owned(), verdict: verdict(input.capacity), body: sweep_body(input) }
+}
+
+fn sweep_body(input: &SweepPage) -> String {
     let rates = rates(input.points);
     let mut body = String::new();
     if let Some((_, report)) = input.points.first() {
@@ -39,7 +50,7 @@ pub fn sweep_html(input: &SweepPage) -> String {
     body.push_str(&against_cutoff(input, &rates, "P95 TPOT", |c| (c.p95_tpot_ms, c.request_tpot_cutoff_ms)));
     body.push_str("</div>\n");
     body.push_str(&notes("Before you believe the numbers", &input.capacity.warnings));
-    page(input.title, &verdict(input.capacity), &body)
+    body
 }
 
 fn verdict(capacity: &Capacity) -> String {
@@ -56,10 +67,10 @@ fn verdict(capacity: &Capacity) -> String {
     }
 }
 
-/// The rates in ascending order, each with its repeats.
-type Rates<'a> = Vec<(f64, Vec<&'a Report>)>;
+/// The rates (or concurrencies) in ascending order, each with its repeats.
+pub(super) type Rates<'a> = Vec<(f64, Vec<&'a Report>)>;
 
-fn rates(points: &[(f64, Report)]) -> Rates<'_> {
+pub(super) fn rates(points: &[(f64, Report)]) -> Rates<'_> {
     let mut sorted: Vec<_> = points.iter().collect();
     sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
     sorted
@@ -110,7 +121,7 @@ fn summary(input: &SweepPage) -> String {
 }
 
 /// A line through the medians of `value` over the repeats of each rate.
-fn series(name: &str, rates: &Rates, value: impl Fn(&Report) -> Option<f64>) -> Series {
+pub(super) fn series(name: &str, rates: &Rates, value: impl Fn(&Report) -> Option<f64>) -> Series {
     let points = rates
         .iter()
         .filter_map(|(rps, repeats)| {
@@ -141,7 +152,17 @@ fn chart(input: &SweepPage, title: String, y_label: &'static str, series: Vec<Se
 
 /// The medians of `series` as a table, a row a rate.
 fn numbers(rates: &Rates, series: &[Series], format: fn(Option<f64>) -> String) -> String {
-    let head: Vec<_> = std::iter::once("offered/s").chain(series.iter().map(|s| s.name.as_str())).collect();
+    numbers_by("offered/s", rates, series, format)
+}
+
+/// The same over what `first` names.
+pub(super) fn numbers_by(
+    first: &str,
+    rates: &Rates,
+    series: &[Series],
+    format: fn(Option<f64>) -> String,
+) -> String {
+    let head: Vec<_> = std::iter::once(first).chain(series.iter().map(|s| s.name.as_str())).collect();
     let rows: Vec<_> = rates
         .iter()
         .map(|(rps, _)| {
