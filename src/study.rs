@@ -74,13 +74,19 @@ impl Study {
         }
         let expected = new.iter().map(|point| self.expected_attempts(point)).sum();
         let progress = Progress::start(label, expected);
-        let done: Result<Vec<PointResult>, CommandError> = new
+        let done: Result<Vec<Option<PointResult>>, CommandError> = new
             .par_iter()
             .with_max_len(1)
-            .map(|point| point.simulate(&self.loaded, &self.point_directory(point), &progress))
+            .map(|point| {
+                if interrupted() {
+                    return Ok(None);
+                }
+                point.simulate(&self.loaded, &self.point_directory(point), &progress).map(Some)
+            })
             .collect();
         drop(progress);
-        self.results.extend(done?);
+        // A point that was stopped has its own pack, but its numbers are not the point's.
+        self.results.extend(done?.into_iter().flatten().filter(|result| !result.summary.stopped));
         if interrupted() {
             self.write_summary()?;
             return Err(CommandError::could_not_run(format!(

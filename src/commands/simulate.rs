@@ -4,10 +4,11 @@ use crate::args::{LoadArgs, SimulateArgs};
 use crate::exit::{CommandError, Outcome};
 use crate::input::Loaded;
 use crate::point::{Point, PointResult};
-use crate::study::{Study, exit_by_gate};
+use crate::study::{Study, exit_by_gate, shown};
 use crate::table::{number, percent, table};
 use scaleproof_pack::report::Report;
 use scaleproof_pack::schedule::Load;
+use serde::Serialize;
 
 /// Runs the command.
 pub fn run(args: &SimulateArgs) -> Outcome {
@@ -16,8 +17,16 @@ pub fn run(args: &SimulateArgs) -> Outcome {
     let replicas = args.replicas.unwrap_or(study.loaded.manifest.engine.placement.replicas);
     let point = Point { load, run: args.run, replicas, shared_prefixes: study.shared_prefixes };
     let result = study.simulate_alone(&point)?;
-    study.print(&result.report, &text(&result))?;
+    study.print(&Printed { pack: shown(&study.directory), report: &result.report }, &text(&result))?;
     exit_by_gate(result.report.capacity_gate_pass)
+}
+
+/// What is printed as JSON: slo-report.json, and where it lies.
+#[derive(Serialize)]
+struct Printed<'a> {
+    pack: String,
+    #[serde(flatten)]
+    report: &'a Report,
 }
 
 /// The load that the arguments ask for: by default the scenario's highest rate, or a trace's own.
