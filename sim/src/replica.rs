@@ -78,12 +78,12 @@ pub struct Replica {
     totals: ReplicaTotals,
 }
 
-/// A step that has just been put in flight.
+/// What the scheduler has just decided.
 #[derive(Debug)]
 pub struct Launched<'a> {
-    /// When it will end.
-    pub ends: Nanos,
-    /// What it computes.
+    /// When the step will end that is now in flight. None if there is nothing to compute: the engine waits.
+    pub ends: Option<Nanos>,
+    /// The decision. Requests may lose their blocks in one without rows.
     pub batch: &'a Batch,
 }
 
@@ -130,7 +130,8 @@ impl Replica {
         self.engine.abort(id);
     }
 
-    /// Schedules the next step if the pipeline has room and there is work. The caller repeats until None.
+    /// Schedules the next step if the pipeline has room and there is work. The caller repeats until there is no step
+    /// to put in flight.
     ///
     /// # Errors
     /// If the step-time model gives something that is no time.
@@ -142,7 +143,7 @@ impl Replica {
         self.engine.schedule(&mut batch);
         if batch.rows.is_empty() {
             self.spare.push(batch);
-            return Ok(None);
+            return Ok(self.spare.last().map(|batch| Launched { ends: None, batch }));
         }
         let shape = BatchShape::of(&batch);
         let duration = step_time.duration(&shape, self.engine.depth() > 1)?;
@@ -154,7 +155,7 @@ impl Replica {
         self.totals.extremes = self.totals.extremes.max((&shape).into());
         self.in_flight.push_back(batch);
         let batch = self.in_flight.back().expect("just pushed");
-        Ok(Some(Launched { ends, batch }))
+        Ok(Some(Launched { ends: Some(ends), batch }))
     }
 
     /// Ends the oldest step: its tokens go to `emitted`.

@@ -250,8 +250,15 @@ impl Simulation<'_> {
     fn launch_steps(&mut self, replica: u32, now: Nanos) -> Result<(), RunError> {
         let unit = &mut self.replicas[replica as usize];
         while let Some(launched) = unit.launch(now, &self.config.step_time)? {
-            self.events.push(launched.ends, Event::StepEnded(replica));
             note_admissions(&mut self.attempts, launched.batch);
+            let (ends, preempted) = (launched.ends, !launched.batch.preempted.is_empty());
+            match ends {
+                Some(ends) => self.events.push(ends, Event::StepEnded(replica)),
+                // The one request tried gave up its blocks, and others can have them: the engine's loop goes round
+                // again. With a step in flight it waits for that first.
+                None if preempted && unit.is_idle() => {}
+                None => return Ok(()),
+            }
         }
         Ok(())
     }
