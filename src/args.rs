@@ -117,7 +117,7 @@ pub struct SimulateArgs {
 #[group(multiple = false)]
 pub struct LoadArgs {
     /// Open loop at this offered rate, in requests per second [default: the scenario's highest]
-    #[arg(long, value_name = "R", value_parser = rate)]
+    #[arg(long, value_name = "R", allow_negative_numbers = true, value_parser = rate)]
     pub rps: Option<f64>,
     /// Closed loop with this many clients
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
@@ -130,7 +130,7 @@ pub struct SweepArgs {
     #[command(flatten)]
     pub common: ScenarioArgs,
     /// Open loop: offered rates, in requests per second [default: the scenario's, unless --concurrency is given]
-    #[arg(long, value_name = "R,R,...", value_delimiter = ',', value_parser = rate)]
+    #[arg(long, value_name = "R,R,...", value_delimiter = ',', allow_negative_numbers = true, value_parser = rate)]
     pub rps: Vec<f64>,
     /// Closed loop: numbers of clients. Finds where the system saturates; proves nothing about an arrival rate
     #[arg(long, value_name = "N,N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
@@ -149,7 +149,7 @@ pub struct CapacityArgs {
     #[arg(long)]
     pub refined: bool,
     /// Bisect to within this many requests per second
-    #[arg(long, value_name = "R", default_value = "0.25", value_parser = rate)]
+    #[arg(long, value_name = "R", default_value = "0.25", allow_negative_numbers = true, value_parser = rate)]
     pub within: f64,
 }
 
@@ -159,7 +159,7 @@ pub struct PlanArgs {
     #[command(flatten)]
     pub capacity: CapacityArgs,
     /// Peak offered rates to plan for, in requests per second
-    #[arg(long, value_name = "R,R,...", value_delimiter = ',', required = true, value_parser = rate)]
+    #[arg(long, value_name = "R,R,...", value_delimiter = ',', required = true, allow_negative_numbers = true, value_parser = rate)]
     pub peak: Vec<f64>,
     /// Replicas that may be lost at the peak
     #[arg(long, value_name = "K", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=10_000))]
@@ -175,7 +175,7 @@ pub struct AnalyzeArgs {
     #[arg(long, value_name = "FILE")]
     pub manifest: PathBuf,
     /// Length of the measured window, in seconds
-    #[arg(long, value_name = "S", value_parser = rate)]
+    #[arg(long, value_name = "S", allow_negative_numbers = true, value_parser = rate)]
     pub duration_s: f64,
     /// What the queue did
     #[arg(long, value_enum)]

@@ -99,6 +99,13 @@ fn load_trace(
         };
     };
     let path = given.map_or_else(|| directory.join(&source.file), Path::to_owned);
+    if given.is_none() && !path.exists() {
+        return Err(CommandError::bad_input(format!(
+            "{}: found no such file; expected the trace that the manifest names; put it there or give it with \
+             --trace FILE",
+            path.display()
+        )));
+    }
     let bytes = read_bytes(&path)?;
     let trace =
         Trace::parse(&path.display().to_string(), source.format, &bytes).map_err(CommandError::bad_input)?;

@@ -1,5 +1,8 @@
 //! scaleproof: predict what an LLM serving fleet does under load. The command line.
 
+// Tests may unwrap, also those outside `cfg(test)`: hence not in the workspace's lints.
+#![warn(clippy::unwrap_used)]
+
 mod args;
 mod commands;
 mod exit;

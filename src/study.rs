@@ -83,10 +83,14 @@ impl Study {
         }
         let expected = new.iter().map(|point| self.expected_attempts(point)).sum();
         let progress = Progress::start(label, expected);
-        let done: Result<Vec<PointResult>, CommandError> =
-            new.par_iter().with_max_len(1).map(|point| self.obtain(point, &progress)).collect();
+        let obtain = |point: &Point| {
+            if interrupted() { Ok(None) } else { self.obtain(point, &progress).map(Some) }
+        };
+        let done: Result<Vec<Option<PointResult>>, CommandError> =
+            new.par_iter().with_max_len(1).map(obtain).collect();
         drop(progress);
-        self.results.extend(done?);
+        // A point that was stopped has its own pack, but its numbers are not the point's.
+        self.results.extend(done?.into_iter().flatten().filter(|result| result.report.facts.complete));
         if interrupted() {
             self.write_summary()?;
             return Err(CommandError::could_not_run(format!(

@@ -7,7 +7,7 @@
 //! through the textbook recursion (Kiefer and Wolfowitz), whose mean is known too, and the estimate is
 //! `simulated - recursion + formula`: an unbiased control variate whose noise is only where the two differ.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic, and prints its table")]
+#![allow(clippy::print_stdout, reason = "prints its table")]
 
 use rand_distr::{Distribution, Exp, Geometric};
 use scaleproof_pack::chance;

@@ -1,7 +1,5 @@
 //! The rooms and their arrows (docs/architecture.md): reads the manifests and fails on any other.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 

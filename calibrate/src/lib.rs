@@ -1,3 +1,6 @@
 //! From measurements to an engine profile. The simulator runs in the loop of the fit.
 
+// Tests may unwrap, also those outside `cfg(test)`: hence not in the workspace's lints.
+#![warn(clippy::unwrap_used)]
+
 pub mod optimize;

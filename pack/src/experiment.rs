@@ -17,7 +17,7 @@ pub struct Progress {
 
 /// Receives what a run yields, while it runs. Every method does nothing unless overridden.
 pub trait Observer {
-    /// An attempt ended. Called exactly once for each, in order of their ends.
+    /// An attempt ended. Called exactly once for each, when its end is certain: nearly in order of their ends.
     fn record(&mut self, _record: &Record) {}
     /// A replica was sampled.
     fn sample(&mut self, _row: &TimelineRow) {}

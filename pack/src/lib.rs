@@ -4,6 +4,9 @@
 //! Nothing here reads a clock, a file or the environment: text and bytes come in as arguments, artefacts leave
 //! through `std::io::Write`.
 
+// Tests may unwrap, also those outside `cfg(test)`: hence not in the workspace's lints.
+#![warn(clippy::unwrap_used)]
+
 pub mod analyze;
 pub mod balance;
 pub mod cache;

@@ -36,6 +36,15 @@ pub struct Attempt {
 }
 
 impl Attempt {
+    /// When its client gives up on it as it stands, and why. `ttft_timeout` holds until there is a first token.
+    #[must_use]
+    pub fn patience(&self, ttft_timeout: Option<Nanos>) -> Option<(Nanos, GiveUp)> {
+        let first_token = ttft_timeout
+            .filter(|_| self.first_token.is_none())
+            .map(|limit| (self.sent + limit, GiveUp::FirstTokenTimeout));
+        self.deadline.into_iter().chain(first_token).min_by_key(|&(at, _)| at)
+    }
+
     /// Its record, once it has ended.
     #[must_use]
     pub fn record(&self, ended: Nanos, outcome: Outcome, reason: &'static str) -> Record {

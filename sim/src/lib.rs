@@ -1,5 +1,8 @@
 //! The discrete-event simulator of a serving fleet. No input or output, no clock, no thread inside a run.
 
+// Tests may unwrap, also those outside `cfg(test)`: hence not in the workspace's lints.
+#![warn(clippy::unwrap_used)]
+
 mod attempt;
 pub mod chrome_trace;
 pub mod engine;

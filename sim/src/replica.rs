@@ -78,14 +78,13 @@ pub struct Replica {
     totals: ReplicaTotals,
 }
 
-/// A step that has just been put in flight.
+/// What the scheduler has just decided.
 #[derive(Debug)]
 pub struct Launched<'a> {
-    /// When the GPU begins with it.
-    pub begins: Nanos,
-    /// When it will end.
-    pub ends: Nanos,
-    /// What it computes.
+    /// When the GPU begins and ends the step that is now in flight. None if there is nothing to compute: the engine
+    /// waits.
+    pub span: Option<(Nanos, Nanos)>,
+    /// The decision. Requests may lose their blocks in one without rows.
     pub batch: &'a Batch,
     /// The engine after it was scheduled.
     pub load: EngineLoad,
@@ -134,7 +133,8 @@ impl Replica {
         self.engine.abort(id);
     }
 
-    /// Schedules the next step if the pipeline has room and there is work. The caller repeats until None.
+    /// Schedules the next step if the pipeline has room and there is work. The caller repeats until there is no step
+    /// to put in flight.
     ///
     /// # Errors
     /// If the step-time model gives something that is no time.
@@ -146,7 +146,8 @@ impl Replica {
         self.engine.schedule(&mut batch);
         if batch.rows.is_empty() {
             self.spare.push(batch);
-            return Ok(None);
+            let load = self.engine.load();
+            return Ok(self.spare.last().map(|batch| Launched { span: None, batch, load }));
         }
         let shape = BatchShape::of(&batch);
         let duration = step_time.duration(&shape, self.engine.depth() > 1)?;
@@ -159,7 +160,7 @@ impl Replica {
         self.totals.extremes = self.totals.extremes.max((&shape).into());
         self.in_flight.push_back(batch);
         let batch = self.in_flight.back().expect("just pushed");
-        Ok(Some(Launched { begins, ends, batch, load: self.engine.load() }))
+        Ok(Some(Launched { span: Some((begins, ends)), batch, load: self.engine.load() }))
     }
 
     /// Ends the oldest step: its tokens go to `emitted`.

@@ -56,7 +56,7 @@ pub fn run_watched(
         servers: vec![Server::default(); config.replicas as usize],
         attempts: Attempts::default(),
         events: EventQueue::default(),
-        successes: Vec::new(),
+        successes: no_successes(schedule),
         ended: 0,
         last_end: Nanos::ZERO,
         planned: schedule.measured.requests.len() as u64,
@@ -80,8 +80,8 @@ struct Simulation<'a> {
     servers: Vec<Server>,
     attempts: Attempts,
     events: EventQueue,
-    /// Measured successes by class.
-    successes: Vec<u64>,
+    /// Measured successes by class; None for a class that the schedule does not send.
+    successes: Vec<Option<u64>>,
     ended: u64,
     last_end: Nanos,
     planned: u64,
@@ -112,6 +112,9 @@ impl Simulation<'_> {
     fn drive(&mut self) -> Result<bool, RunError> {
         let mut handled = 0u64;
         while let Some((now, event)) = self.events.pop() {
+            if now.seconds() > Nanos::MAX_SECONDS {
+                return Err(RunError::TooLong { unfinished: self.attempts.open() });
+            }
             match event {
                 Event::Arrival(request) => {
                     self.send(request, now)?;
@@ -159,7 +162,7 @@ impl Simulation<'_> {
     fn has_enough(&self) -> bool {
         let enough = self.config.enough;
         let sent = self.source.measured_len();
-        sent >= enough.max_requests || self.successes.iter().all(|&n| n >= enough.successes)
+        sent >= enough.max_requests || self.successes.iter().flatten().all(|&n| n >= enough.successes)
     }
 
     /// The next request in schedule order, continuing the schedule while classes lack successes.
@@ -198,10 +201,6 @@ impl Simulation<'_> {
     fn send(&mut self, request: RequestRef, now: Nanos) -> Result<(), RunError> {
         let (planned, _) = self.source.get(request).expect("only scheduled requests are sent");
         let planned = *planned;
-        let class = usize::from(planned.class);
-        if self.successes.len() <= class {
-            self.successes.resize(class + 1, 0);
-        }
         let route = RouteRequest { class: planned.class, input_tokens: planned.input_tokens };
         let replica = self.router.choose(&route, &self.fleet, &mut self.router_chance);
         let deadline = [
@@ -236,20 +235,17 @@ impl Simulation<'_> {
             self.settle(slot, outcome, now, reason);
             return Ok(());
         }
-        self.arm_patience(slot, now);
+        self.arm_patience(slot);
         self.events.push(now + self.config.front_end.ingest(planned.input_tokens)?, Event::Ingested(slot));
         Ok(())
     }
 
-    fn arm_patience(&mut self, slot: Slot, now: Nanos) {
-        let deadline = self.attempts.get_mut(slot).and_then(|attempt| attempt.deadline);
-        if let Some((at, why)) = deadline {
+    fn arm_patience(&mut self, slot: Slot) {
+        let Some(attempt) = self.attempts.get_mut(slot) else { return };
+        let first = attempt.patience(self.config.ttft_timeout);
+        let second = attempt.deadline.filter(|_| first != attempt.deadline);
+        for (at, why) in first.into_iter().chain(second) {
             self.events.push(at, Event::GiveUp(slot, why));
-        }
-        if let Some(limit) = self.config.ttft_timeout
-            && deadline.is_none_or(|(at, _)| now + limit < at)
-        {
-            self.events.push(now + limit, Event::GiveUp(slot, GiveUp::FirstTokenTimeout));
         }
     }
 
@@ -271,16 +267,25 @@ impl Simulation<'_> {
     fn launch_steps(&mut self, replica: u32, now: Nanos) -> Result<(), RunError> {
         let unit = &mut self.replicas[replica as usize];
         while let Some(launched) = unit.launch(now, &self.config.step_time)? {
-            self.events.push(launched.ends, Event::StepEnded(replica));
             note_admissions(&mut self.attempts, launched.batch);
-            self.watcher.step(&Step {
-                replica,
-                begins: launched.begins,
-                ends: launched.ends,
-                batch: launched.batch,
-                load: launched.load,
-                attempts: &self.attempts,
-            });
+            let (span, preempted) = (launched.span, !launched.batch.preempted.is_empty());
+            match span {
+                Some((begins, ends)) => {
+                    self.events.push(ends, Event::StepEnded(replica));
+                    self.watcher.step(&Step {
+                        replica,
+                        begins,
+                        ends,
+                        batch: launched.batch,
+                        load: launched.load,
+                        attempts: &self.attempts,
+                    });
+                }
+                // The one request tried gave up its blocks, and others can have them: the engine's loop goes round
+                // again. With a step in flight it waits for that first.
+                None if preempted && unit.is_idle() => {}
+                None => return Ok(()),
+            }
         }
         Ok(())
     }
@@ -303,10 +308,10 @@ impl Simulation<'_> {
         if token.finish.is_some() {
             attempt.in_engine = false;
         }
-        if let Some((deadline, why)) = attempt.deadline
-            && arrives > deadline
+        if let Some((until, why)) = attempt.patience(self.config.ttft_timeout)
+            && arrives > until
         {
-            return self.abandon(slot, why, deadline);
+            return self.abandon(slot, why, until);
         }
         if token.tokens > 0 && attempt.first_token.is_none() {
             attempt.first_token = Some(arrives);
@@ -325,8 +330,7 @@ impl Simulation<'_> {
 
     fn give_up(&mut self, slot: Slot, why: GiveUp, now: Nanos) {
         let Some(attempt) = self.attempts.get_mut(slot) else { return };
-        let answered = attempt.first_token.is_some_and(|at| at <= now);
-        if why == GiveUp::FirstTokenTimeout && answered {
+        if why == GiveUp::FirstTokenTimeout && attempt.first_token.is_some() {
             return;
         }
         self.abandon(slot, why, now);
@@ -356,7 +360,8 @@ impl Simulation<'_> {
             }
         }
         if outcome == Outcome::Ok && !attempt.request.warmup {
-            self.successes[usize::from(attempt.class)] += 1;
+            let successes = self.successes.get_mut(usize::from(attempt.class)).and_then(Option::as_mut);
+            *successes.expect("it was in the schedule") += 1;
         }
         self.ended += 1;
         self.last_end = self.last_end.max(ended);
@@ -419,6 +424,19 @@ impl Simulation<'_> {
             self.events.push(now + self.config.sample_interval, Event::Sample);
         }
     }
+}
+
+/// None yet, of each class that the schedule sends.
+fn no_successes(schedule: &Schedule) -> Vec<Option<u64>> {
+    let mut successes = Vec::new();
+    for planned in &schedule.measured.requests {
+        let class = usize::from(planned.class);
+        if successes.len() <= class {
+            successes.resize(class + 1, None);
+        }
+        successes[class] = Some(0);
+    }
+    successes
 }
 
 fn note_admissions(attempts: &mut Attempts, batch: &Batch) {

@@ -81,6 +81,11 @@ pub enum RunError {
         /// The first of them.
         first: Vec<RequestRef>,
     },
+    /// Virtual time went beyond [`Nanos::MAX_SECONDS`].
+    TooLong {
+        /// Attempts in flight.
+        unfinished: usize,
+    },
     /// The schedule could not be continued.
     Schedule(ScheduleError),
     /// The profile gave something that is no time.
@@ -100,6 +105,12 @@ impl fmt::Display for RunError {
                     names.join(", ")
                 )
             }
+            RunError::TooLong { unfinished } => write!(
+                f,
+                "too long: found {unfinished} requests in flight after {:.0} s of the run's time; expected it to \
+                 end before; check the units of the profile's step time and of the client's pauses",
+                Nanos::MAX_SECONDS
+            ),
             RunError::Schedule(error) => write!(f, "the schedule cannot be continued: {error}"),
             RunError::Time(error) => write!(f, "the profile's step time is unusable: {error}"),
         }

@@ -4,18 +4,27 @@ use crate::args::{LoadArgs, SimulateArgs};
 use crate::exit::{CommandError, Outcome};
 use crate::input::Loaded;
 use crate::point::{Point, PointResult};
-use crate::study::{Study, exit_by_gate};
+use crate::study::{Study, exit_by_gate, shown};
 use crate::table::{number, percent, table};
 use scaleproof_pack::report::Report;
 use scaleproof_pack::schedule::Load;
+use serde::Serialize;
 
 /// Runs the command.
 pub fn run(args: &SimulateArgs) -> Outcome {
     let study = Study::open(&args.common, "simulate")?;
     let point = point_of(args, &study.loaded)?;
     let result = study.simulate_alone(&point)?;
-    study.print(&result.report, &text(&result))?;
+    study.print(&Printed { pack: shown(&study.directory), report: &result.report }, &text(&result))?;
     exit_by_gate(result.report.capacity_gate_pass)
+}
+
+/// What is printed as JSON: slo-report.json, and where it lies.
+#[derive(Serialize)]
+struct Printed<'a> {
+    pack: String,
+    #[serde(flatten)]
+    report: &'a Report,
 }
 
 /// The point that the arguments ask for.

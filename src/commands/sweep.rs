@@ -229,7 +229,7 @@ fn cache_text(study: &Study, grid: &[usize]) -> String {
     let caches: Vec<CacheReport> =
         grid.iter().filter_map(|&i| study.results[i].report.prefix_cache).collect();
     let range_of = |get: &dyn Fn(&CacheReport) -> Option<f64>, digits: usize, scale: f64| {
-        let mut values: Vec<f64> = caches.iter().filter_map(|cache| get(cache)).collect();
+        let mut values: Vec<f64> = caches.iter().filter_map(get).collect();
         values.sort_by(f64::total_cmp);
         match (values.first(), values.last()) {
             (Some(least), Some(most)) => {
@@ -340,10 +340,8 @@ fn range(repeats: &[&Report], digits: usize, get: &dyn Fn(&Report) -> Option<f64
     values.sort_by(f64::total_cmp);
     let (Some(least), Some(greatest)) = (values.first(), values.last()) else { return "-".to_owned() };
     let median = number(Some(values[(values.len() - 1) / 2]), digits);
-    if repeats.len() == 1 {
-        return median;
-    }
-    format!("{median} ({} to {})", number(Some(*least), digits), number(Some(*greatest), digits))
+    let (least, greatest) = (number(Some(*least), digits), number(Some(*greatest), digits));
+    if least == greatest { median } else { format!("{median} ({least} to {greatest})") }
 }
 
 /// The capacity in words.
