@@ -164,7 +164,24 @@ fn sweep_capacity_and_plan_print_their_keys() {
     let scenario = Scenario::new();
     let sweep = scenario.run(&["sweep", "small", "--format", "json"]).expect(0).json();
     assert_eq!(sweep["capacity_rps"], json!(60.0));
-    assert_eq!(sweep["points"].as_array().unwrap().len(), 3);
+    let experiment = &sweep["experiments"][0];
+    assert_eq!(experiment["points"].as_array().unwrap().len(), 3);
+    assert_has(experiment, &json!({"cache": "cold", "saturation": null}));
+    let both =
+        ["sweep", "small", "--concurrency", "1,4", "--rps", "60", "--cache", "cold,warm", "--format", "json"];
+    let both = scenario.run(&both).expect(0).json();
+    let experiments = both["experiments"].as_array().unwrap();
+    let names: Vec<_> = experiments.iter().map(|e| e["name"].as_str().unwrap()).collect();
+    assert_eq!(
+        names,
+        [
+            "Closed loop, cold cache: the saturation point",
+            "Open loop, cold cache: the capacity",
+            "Closed loop, warm cache: the saturation point",
+            "Open loop, warm cache: the capacity"
+        ]
+    );
+    assert!(experiments[0]["saturation"]["caveat"].as_str().unwrap().contains("proves nothing"));
     let capacity = scenario.run(&["capacity", "small", "--refined", "--within", "20", "--format", "json"]);
     let capacity = capacity.expect(0).json();
     assert_has(&capacity, &json!({"capacity_rps": 60.0, "first_failing_rps": 400.0}));
