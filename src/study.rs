@@ -60,6 +60,11 @@ impl Study {
         }
     }
 
+    /// The names of the points' directories.
+    pub fn point_names(&self) -> Vec<String> {
+        self.results.iter().map(|result| result.point.name(&self.loaded)).collect()
+    }
+
     /// The cache state of the points to come.
     pub fn cache_word(&self) -> &'static str {
         if self.shared_prefixes { "warm" } else { "cold" }

@@ -35,7 +35,7 @@ pub fn run(args: &SweepArgs) -> Outcome {
     let passed = open.iter().all(|e| e.capacity.as_ref().is_some_and(|found| found.capacity_rps.is_some()));
     let sections: Vec<Section> = experiments.iter().map(|e| e.section.clone()).collect();
     let top = open.first().or(experiments.iter().collect::<Vec<_>>().first()).map_or(0, |e| e.chosen);
-    study.finish(top, &study_html(&study.title(), &sections))?;
+    study.finish(top, &study_html(&study.title(), &sections, &study.point_names()))?;
     let text: String = experiments.iter().map(|e| format!("{}\n\n{}\n", e.name, e.text)).collect();
     study.print(
         &json!({"pack": shown(&study.directory), "capacity_rps": capacity_rps, "experiments": experiments}),

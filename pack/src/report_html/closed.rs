@@ -79,7 +79,11 @@ fn throughput(input: &ClosedPage, levels: &Rates) -> String {
         y_label: "requests/s",
         series: lines,
         limits: Vec::new(),
-        mark: input.saturation.saturation_concurrency.map(|c| (f64::from(c), "saturation".to_owned())),
+        mark: input
+            .saturation
+            .saturation_concurrency
+            .filter(|_| input.saturation.reached)
+            .map(|clients| (f64::from(clients), "saturation".to_owned())),
         x_from_zero: true,
         y_from_zero: true,
         y_ratio: false,

@@ -32,19 +32,35 @@ pub struct Section {
 /// The page of a study of several experiments, each with its own verdict: they are different questions and are
 /// never averaged.
 #[must_use]
-pub fn study_html(title: &str, sections: &[Section]) -> String {
+pub fn study_html(title: &str, sections: &[Section], points: &[String]) -> String {
+    let links = links(points);
     if let [only] = sections {
-        return html::page(title, &only.verdict, &only.body);
+        return html::page(title, &only.verdict, &format!("{}{links}", only.body));
     }
     let section = |section: &Section| {
         let (heading, verdict) = (html::escape(&section.heading), html::escape(&section.verdict));
-        format!(
-            "<section>\n<h2>{heading}</h2>\n<p class=\"verdict\">{verdict}</p>\n{}</section>\n",
-            section.body
-        )
+        // A section's own headings stand one level below the section's.
+        let body = section.body.replace("<h2>", "<h3>").replace("</h2>", "</h3>");
+        format!("<section>\n<h2>{heading}</h2>\n<p class=\"verdict\">{verdict}</p>\n{body}</section>\n")
     };
     let body: String = sections.iter().map(section).collect();
-    html::page(title, &format!("{} experiments, each with its own answer.", sections.len()), &body)
+    let verdict = format!("{} experiments, each with its own answer.", sections.len());
+    html::page(title, &verdict, &format!("{body}{links}"))
+}
+
+/// Links to the pages of the points, by the names of their directories.
+fn links(points: &[String]) -> String {
+    if points.is_empty() {
+        return String::new();
+    }
+    let link = |name: &String| {
+        let name = html::escape(name);
+        format!("<li><a href=\"points/{name}/report.html\">{name}</a></li>\n")
+    };
+    let items: String = points.iter().map(link).collect();
+    format!(
+        "<h2>Points</h2>\n<p>Each with its queue, running requests and KV use over time.</p>\n<ul>\n{items}</ul>\n"
+    )
 }
 
 /// Where the numbers come from, in a sentence: no page must leave that open.
@@ -54,8 +70,18 @@ fn origin_sentence(report: &Report) -> String {
         Origin::Live => "Measured on a live engine.",
         Origin::File => "Read from a file.",
     };
-    match &report.facts.schedule_hash {
-        Some(hash) => format!("{source} Schedule {}.", hash.chars().take(12).collect::<String>()),
-        None => source.to_string(),
+    let facts = &report.facts;
+    let mut sentence = source.to_string();
+    if let Some(profile) = facts.system.as_ref().and_then(|system| system.profile.as_ref()) {
+        let gpu = profile.gpu.as_deref().unwrap_or("no GPU, so no hardware bound was checked");
+        sentence += &format!(
+            " Profile {} ({}; of {gpu}), fitted for {}.",
+            profile.name, profile.kind, profile.validity
+        );
     }
+    if let (Some(seed), Some(hash)) = (facts.seed, &facts.schedule_hash) {
+        let hash: String = hash.chars().take(12).collect();
+        sentence += &format!(" Seed {seed}; schedule of the first point {hash}.");
+    }
+    sentence
 }
