@@ -98,7 +98,7 @@ pub struct ScenarioArgs {
     #[arg(long, value_enum)]
     pub cache: Option<Cache>,
     /// Seed of the schedule [default: the manifest's]
-    #[arg(long)]
+    #[arg(long, value_parser = seed)]
     pub seed: Option<u64>,
     /// Write the pack here [default: a new directory under out/]
     #[arg(long, value_name = "DIR")]
@@ -122,7 +122,7 @@ pub struct SimulateArgs {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub replicas: Option<u32>,
     /// Which independent repeat of the schedule; 0 is the manifest's own
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = seed)]
     pub run: u64,
 }
 
@@ -210,7 +210,7 @@ pub struct ScheduleArgs {
     #[command(flatten)]
     pub load: LoadArgs,
     /// Which independent repeat of the schedule; 0 is the manifest's own
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = seed)]
     pub run: u64,
 }
 
@@ -258,6 +258,11 @@ pub struct ManArgs {
     /// Write a page for each command here
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+}
+
+/// Any whole number of 64 bits.
+pub fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("expected a whole number from 0 to {}", u64::MAX))
 }
 
 /// A time of a run.

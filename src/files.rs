@@ -72,12 +72,12 @@ impl Write for Target {
 impl Pending {
     /// Begins a file that will be at `path`.
     pub fn create(path: &Path) -> Result<Pending, CommandError> {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let special = fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
         let target = if special {
             OpenOptions::new().write(true).open(path).map(Target::InPlace)
         } else {
-            NamedTempFile::new_in(folder.unwrap_or(Path::new("."))).map(Target::Beside)
+            NamedTempFile::new_in(folder).map(Target::Beside)
         };
         let target = target.map_err(|error| unwritable(path, &error))?;
         Ok(Pending { writer: BufWriter::with_capacity(1 << 18, target), path: path.to_owned() })
@@ -112,8 +112,11 @@ impl Write for Pending {
 
 /// The error of a file that cannot be written.
 pub fn unwritable(path: &Path, error: &io::Error) -> CommandError {
+    // A temporary file's error names that file, which nobody asked for; what it wraps does not.
+    let cause = error.get_ref().and_then(|inner| inner.source());
+    let cause = cause.map_or_else(|| error.to_string(), ToString::to_string);
     CommandError::could_not_run(format!(
-        "{}: found {error}; expected to write there; free space or choose another --out",
+        "{}: found {cause}; expected to write there; check the path, free space, or choose another --out",
         path.display()
     ))
 }

@@ -279,7 +279,9 @@ impl<'a> Item<'a> {
         let expected = format!("a whole number from {} to {}", range.start(), range.end());
         self.get(&expected, |value| match value {
             Value::Int(value) if range.contains(value) => Ok(*value),
-            Value::Float(value) if value.fract() == 0.0 => Err("without a point or exponent".into()),
+            Value::Float(value) if value.fract() == 0.0 && range.contains(&(*value as i128)) => {
+                Err("without a point or exponent".into())
+            }
             Value::Str(text) if text.parse::<i128>().is_ok() => Err("without quotes".into()),
             _ => Err(String::new()),
         })

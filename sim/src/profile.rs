@@ -276,8 +276,9 @@ fn read_knots(item: &Item<'_>) -> Option<Vec<(f64, f64)>> {
     for pair in item.list(1..=1000)? {
         let values = pair.list(2..=2)?;
         let knot = (values[0].f64(above(0.0, 1e9))?, values[1].f64(from_to(0.0, COST_MAX_US))?);
-        if knots.last().is_some_and(|last| knot.0 <= last.0 || knot.1 < last.1) {
-            pair.wrong("more tokens than the knot before, and no less time", "order the knots");
+        if let Some(last) = knots.last().filter(|last| knot.0 <= last.0 || knot.1 < last.1) {
+            let found = format!("[{}, {}] after [{}, {}]", knot.0, knot.1, last.0, last.1);
+            pair.fault(found, "more tokens than the knot before, and no less time", "order the knots");
             return None;
         }
         knots.push(knot);

@@ -162,8 +162,13 @@ fn read_experiment(fields: &mut Fields<'_>) -> Option<Experiment> {
     let rates: Option<Vec<f64>> = rates_item
         .list(1..=1000)
         .and_then(|items| items.iter().map(|item: &Item<'_>| item.f64(above(0.0, 1e6))).collect());
-    if rates.as_ref().is_some_and(|rates| !rates.is_sorted_by(|a, b| a < b)) {
-        rates_item.wrong("rates in rising order", "order them");
+    if let Some(rates) = rates.as_ref().filter(|rates| !rates.is_sorted_by(|a, b| a < b)) {
+        let fall = rates.windows(2).find(|pair| pair[0] >= pair[1]).map_or(0.0, |pair| pair[1]);
+        rates_item.fault(
+            format!("{fall} after a rate that is no less"),
+            "rates in rising order",
+            "order them",
+        );
     }
     let cache = fields.opt("cache").word(&[("cold", false), ("warm", true)]).unwrap_or(false);
     let repeats = fields.opt("repeats").u64(1..=1000).unwrap_or(1);

@@ -120,7 +120,10 @@ fn refuse_unless_loadable(file: &str, text: &str, findings: &[Finding]) -> Resul
 fn kind_of(top: &Value) -> Option<Kind> {
     let Value::Map(entries) = top else { return None };
     let any = |names: &[&str]| entries.iter().any(|entry| names.contains(&entry.key.as_str()));
-    if any(&["client", "workload", "acceptance"]) {
+    // A scenario.yaml shares the name `client` with a manifest.
+    if any(&["experiment", "router"]) {
+        None
+    } else if any(&["client", "workload", "acceptance"]) {
         Some(Kind::WorkloadManifest)
     } else if any(&settings::FIELDS) {
         Some(Kind::Settings)
@@ -132,7 +135,7 @@ fn kind_of(top: &Value) -> Option<Kind> {
 fn unknown_kind(file: &str) -> Fault {
     Fault {
         file: file.to_owned(),
-        found: "none of the fields that a benchmark configuration has".to_owned(),
+        found: "another kind of file".to_owned(),
         expected: format!("a workload manifest, or a mapping with some of {}", settings::FIELDS.join(", ")),
         hint: "a scenario.yaml is judged with its manifest: name their directory".to_owned(),
         ..Fault::default()

@@ -1,6 +1,6 @@
 //! The arguments of `init`.
 
-use crate::args::{Format, rate};
+use crate::args::{Format, rate, seed};
 use clap::{Args, ValueEnum};
 use scaleproof_pack::manifest::TraceFormat;
 use std::path::PathBuf;
@@ -51,7 +51,7 @@ pub struct InitArgs {
     #[arg(long, value_name = "DATE")]
     pub cutoff: Option<String>,
     /// Seed of the schedule
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = seed)]
     pub seed: u64,
     /// How to print what was written
     #[arg(long, value_enum, default_value = "text")]
