@@ -112,9 +112,8 @@ impl Write for Pending {
 
 /// The error of a file that cannot be written.
 pub fn unwritable(path: &Path, error: &io::Error) -> CommandError {
-    // A temporary file's error names that file, which nobody asked for; what it wraps does not.
-    let cause = error.get_ref().and_then(|inner| inner.source());
-    let cause = cause.map_or_else(|| error.to_string(), ToString::to_string);
+    // A temporary file's error names that file, which nobody asked for; its kind does not.
+    let cause = if error.get_ref().is_some() { error.kind().to_string() } else { error.to_string() };
     CommandError::could_not_run(format!(
         "{}: found {cause}; expected to write there; check the path, free space, or choose another --out",
         path.display()

@@ -96,17 +96,20 @@ fn syntax_fault(file: &str, error: &serde_saphyr::Error) -> Fault {
             format!("the key {} a second time", key.as_deref().unwrap_or_default()),
             "each key once in a mapping".to_owned(),
         ),
-        serde_saphyr::Error::Budget { .. } => {
-            ("more than that, aliases expanded".to_owned(), "at most 64 levels and 250,000 values".to_owned())
-        }
         other => {
             let text = other.to_string();
             let text = text.split([';', '\n']).next().unwrap_or_default();
             let text = text.split(" at line ").next().unwrap_or_default();
             let text = text.replace(" rejected by the configured policy", "");
-            let expected =
-                if text.starts_with("non-finite") { "a finite number" } else { "one valid YAML document" };
-            (text, expected.to_owned())
+            let limits = ["budget breached", "recursion limit"];
+            if limits.iter().any(|limit| text.starts_with(limit)) {
+                let found = "more than that, aliases expanded".to_owned();
+                (found, "at most 64 levels and 250,000 values".to_owned())
+            } else if text.starts_with("non-finite") {
+                (text, "a finite number".to_owned())
+            } else {
+                (text, "one valid YAML document".to_owned())
+            }
         }
     };
     Fault {
