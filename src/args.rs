@@ -1,5 +1,6 @@
 //! The arguments of every command.
 
+use crate::commands::init::InitArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -45,6 +46,23 @@ pub enum Command {
     ///
     /// Example: scaleproof trace scenarios/tp2-dp4 --rps 24 --from-s 90 --for-s 10 --out trace.json
     Trace(TraceArgs),
+    /// Find what makes a benchmark configuration worthless, each with reason and repair
+    ///
+    /// Example: scaleproof lint scenarios/tp2-dp4
+    Lint(LintArgs),
+    /// Write a commented scenario from flags, from a trace, or from the answers to a few questions
+    ///
+    /// Example: scaleproof init my-scenario --profile models/fixture/dense-70b-fixture-r1.yaml
+    /// --replicas 4 --class chat:0.8:1024:128:500:40 --class report:0.2:8192:256:2500:50
+    Init(InitArgs),
+    /// Print a shell's completion script
+    ///
+    /// Example: scaleproof completions bash > ~/.local/share/bash-completion/completions/scaleproof
+    Completions(CompletionsArgs),
+    /// Print the man page, or write one for each command
+    ///
+    /// Example: scaleproof man | man -l -
+    Man(ManArgs),
     /// Drive the scheduler through a recorded case, call by call, and print its decisions as JSON lines
     ///
     /// Example: scaleproof oracle case.json
@@ -81,7 +99,7 @@ pub struct ScenarioArgs {
     #[arg(long, value_enum, value_delimiter = ',')]
     pub cache: Vec<Cache>,
     /// Seed of the schedule [default: the manifest's]
-    #[arg(long)]
+    #[arg(long, value_parser = seed)]
     pub seed: Option<u64>,
     /// Write the pack here [default: a new directory under out/]
     #[arg(long, value_name = "DIR")]
@@ -108,7 +126,7 @@ pub struct SimulateArgs {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub replicas: Option<u32>,
     /// Which independent repeat of the schedule; 0 is the manifest's own
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = seed)]
     pub run: u64,
 }
 
@@ -199,7 +217,7 @@ pub struct ScheduleArgs {
     #[command(flatten)]
     pub load: LoadArgs,
     /// Which independent repeat of the schedule; 0 is the manifest's own
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = seed)]
     pub run: u64,
 }
 
@@ -223,6 +241,37 @@ pub struct OracleArgs {
     pub case: PathBuf,
 }
 
+/// Arguments of `lint`.
+#[derive(Debug, Args)]
+pub struct LintArgs {
+    /// A workload manifest, a scenario's directory, or the flat YAML settings of another load generator
+    pub file: PathBuf,
+    /// How to print the findings
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+}
+
+/// Arguments of `completions`.
+#[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    /// The shell
+    #[arg(value_enum)]
+    pub shell: clap_complete::Shell,
+}
+
+/// Arguments of `man`.
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// Write a page for each command here
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+/// Any whole number of 64 bits.
+pub fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("expected a whole number from 0 to {}", u64::MAX))
+}
+
 /// A time of a run.
 fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
@@ -233,7 +282,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 }
 
 /// A positive, finite number.
-fn rate(text: &str) -> Result<f64, String> {
+pub fn rate(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value > 0.0 && value <= 1e9 => Ok(value),
         Ok(value) => Err(format!("found {value}; expected a number above 0, at most 1e9")),

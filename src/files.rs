@@ -1,7 +1,7 @@
 //! Reading inputs and writing packs. A file appears whole or not at all: it is written beside its place and renamed.
 
 use crate::exit::CommandError;
-use std::fs;
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
@@ -41,22 +41,53 @@ pub fn read_text(path: &Path) -> Result<String, CommandError> {
 
 /// A file being written. Dropped without [`Pending::keep`], it leaves nothing behind.
 pub struct Pending {
-    writer: BufWriter<NamedTempFile>,
+    writer: BufWriter<Target>,
     path: PathBuf,
+}
+
+/// Where the bytes go until the file is kept.
+enum Target {
+    /// Beside its place.
+    Beside(NamedTempFile),
+    /// A device or a pipe: it can only be written where it is, and must not be replaced by a file.
+    InPlace(File),
+}
+
+impl Write for Target {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Target::Beside(file) => file.write(bytes),
+            Target::InPlace(file) => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Target::Beside(file) => file.flush(),
+            Target::InPlace(file) => file.flush(),
+        }
+    }
 }
 
 impl Pending {
     /// Begins a file that will be at `path`.
     pub fn create(path: &Path) -> Result<Pending, CommandError> {
-        let folder = path.parent().unwrap_or(Path::new("."));
-        let file = NamedTempFile::new_in(folder).map_err(|error| unwritable(path, &error))?;
-        Ok(Pending { writer: BufWriter::with_capacity(1 << 18, file), path: path.to_owned() })
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let special = fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
+        let target = if special {
+            OpenOptions::new().write(true).open(path).map(Target::InPlace)
+        } else {
+            NamedTempFile::new_in(folder).map(Target::Beside)
+        };
+        let target = target.map_err(|error| unwritable(path, &error))?;
+        Ok(Pending { writer: BufWriter::with_capacity(1 << 18, target), path: path.to_owned() })
     }
 
     /// Puts the file in its place.
     pub fn keep(self) -> Result<(), CommandError> {
         let path = self.path;
-        let file = self.writer.into_inner().map_err(|error| unwritable(&path, error.error()))?;
+        let target = self.writer.into_inner().map_err(|error| unwritable(&path, error.error()))?;
+        let Target::Beside(file) = target else { return Ok(()) };
         set_usual_permissions(&file).map_err(|error| unwritable(&path, &error))?;
         file.persist(&path).map_err(|error| unwritable(&path, &error.error))?;
         Ok(())
@@ -81,8 +112,10 @@ impl Write for Pending {
 
 /// The error of a file that cannot be written.
 pub fn unwritable(path: &Path, error: &io::Error) -> CommandError {
+    // A temporary file's error names that file, which nobody asked for; its kind does not.
+    let cause = if error.get_ref().is_some() { error.kind().to_string() } else { error.to_string() };
     CommandError::could_not_run(format!(
-        "{}: found {error}; expected to write there; free space or choose another --out",
+        "{}: found {cause}; expected to write there; check the path, free space, or choose another --out",
         path.display()
     ))
 }

@@ -41,7 +41,15 @@ pub const SCENARIO: &str = "scenario.yaml";
 
 /// Loads the scenario that the arguments name, with what they change in it.
 pub fn load(args: &ScenarioArgs) -> Result<Loaded, CommandError> {
-    let (directory, trace) = (args.scenario.as_path(), args.trace.as_deref());
+    let mut loaded = load_directory(&args.scenario, args.trace.as_deref())?;
+    if let Some(seed) = args.seed {
+        loaded.manifest.client.request_schedule_seed = seed;
+    }
+    Ok(loaded)
+}
+
+/// Loads the scenario in a directory, with `trace` instead of the file that its manifest names.
+pub fn load_directory(directory: &Path, trace: Option<&Path>) -> Result<Loaded, CommandError> {
     if !directory.is_dir() {
         return Err(CommandError::bad_input(format!(
             "{}: found no directory; expected a scenario, a directory with {MANIFEST} and {SCENARIO}; \
@@ -62,9 +70,6 @@ pub fn load(args: &ScenarioArgs) -> Result<Loaded, CommandError> {
     let scenario = Scenario::parse(&scenario_name, &scenario_text, &profile, &manifest)
         .map_err(CommandError::bad_input)?;
     let trace = load_trace(directory, &manifest, trace)?;
-    if let Some(seed) = args.seed {
-        manifest.client.request_schedule_seed = seed;
-    }
     if manifest.prefix_groups.is_empty() {
         manifest.prefix_groups.clone_from(&scenario.prefix_groups);
     }

@@ -35,6 +35,10 @@ fn main() -> ExitCode {
         Command::Analyze(args) => commands::analyze::run(args),
         Command::Schedule(args) => commands::schedule::run(args),
         Command::Trace(args) => commands::trace::run(args),
+        Command::Lint(args) => commands::lint::run(args),
+        Command::Init(args) => commands::init::run(args),
+        Command::Completions(args) => commands::manual::completions(args),
+        Command::Man(args) => commands::manual::man(args),
         Command::Oracle(args) => commands::oracle::run(args),
     };
     match outcome {

@@ -5,12 +5,12 @@ use crate::exit::{CommandError, Exit, Outcome};
 use crate::files::{self, Pending, unwritable};
 use crate::input::{self, Loaded};
 use crate::point::{Point, PointResult};
-use crate::progress::{Progress, interrupted, say};
+use crate::progress::{Progress, interrupted};
 use rayon::prelude::*;
 use scaleproof_pack::schedule::Load;
 use scaleproof_pack::summary::{self, PointKey};
 use serde::Serialize;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 /// The files of a point that a study repeats at its top for the chosen one.
@@ -175,16 +175,18 @@ impl Study {
             Format::Json => serde_json::to_string_pretty(json).map_err(CommandError::could_not_run)? + "\n",
             Format::Text => format!("{text}\n{}pack: {}\n", self.loaded.footing(), self.directory.display()),
         };
-        print_out(&printed);
-        Ok(())
+        print_out(&printed)
     }
 }
 
-/// Writes to standard output. A reader that went away is no error.
-pub fn print_out(text: &str) {
+/// Writes to standard output. A reader that went away is no error, a full disk is.
+pub fn print_out(text: &str) -> Result<(), CommandError> {
     let mut out = std::io::stdout().lock();
-    if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err() {
-        say("note: standard output was closed before the result was written");
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(CommandError::could_not_run(format!(
+            "standard output: found {error}; expected to write the result there; free space"
+        ))),
+        _ => Ok(()),
     }
 }
 

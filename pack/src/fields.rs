@@ -43,6 +43,22 @@ impl Reader {
         text: &str,
         build: impl FnOnce(&mut Fields<'_>) -> Option<T>,
     ) -> Result<T, Faults> {
+        Reader::read_some(file, text, |fields| {
+            let built = build(fields);
+            fields.refuse_unknown();
+            built
+        })
+    }
+
+    /// As [`Reader::read`], without a word about the fields that `build` did not ask for.
+    ///
+    /// # Errors
+    /// All faults of what `build` read, in the order of their lines.
+    pub fn read_some<T>(
+        file: &str,
+        text: &str,
+        build: impl FnOnce(&mut Fields<'_>) -> Option<T>,
+    ) -> Result<T, Faults> {
         let tree = yaml::parse(file, text)?;
         let reader = Reader { file: file.to_owned(), faults: RefCell::default() };
         let top = Item {
@@ -52,11 +68,7 @@ impl Reader {
             node: Some(&tree),
             required: true,
         };
-        let built = top.fields().and_then(|mut fields| {
-            let built = build(&mut fields);
-            fields.finish();
-            built
-        });
+        let built = top.fields().and_then(|mut fields| build(&mut fields));
         let incomplete = || Fault {
             file: file.to_owned(),
             found: "an incomplete document".to_owned(),
@@ -121,6 +133,10 @@ impl<'a> Fields<'a> {
 
     /// Reports the fields that nobody asked for, each with the nearest that one could have meant.
     pub fn finish(self) {
+        self.refuse_unknown();
+    }
+
+    fn refuse_unknown(&self) {
         for entry in self.entries {
             if !self.known.contains(&entry.key.as_str()) {
                 let hint = suggestion(&entry.key, self.known.iter().copied());
@@ -263,7 +279,9 @@ impl<'a> Item<'a> {
         let expected = format!("a whole number from {} to {}", range.start(), range.end());
         self.get(&expected, |value| match value {
             Value::Int(value) if range.contains(value) => Ok(*value),
-            Value::Float(value) if value.fract() == 0.0 => Err("without a point or exponent".into()),
+            Value::Float(value) if value.fract() == 0.0 && range.contains(&(*value as i128)) => {
+                Err("without a point or exponent".into())
+            }
             Value::Str(text) if text.parse::<i128>().is_ok() => Err("without quotes".into()),
             _ => Err(String::new()),
         })

@@ -18,6 +18,7 @@ pub mod fault;
 pub mod fields;
 pub mod hash;
 pub mod interval;
+pub mod lint;
 pub mod manifest;
 pub mod percentile;
 pub mod plan;

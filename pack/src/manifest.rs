@@ -7,6 +7,7 @@ mod distribution;
 mod parse;
 mod workload;
 
+pub use parse::is_movable;
 pub use workload::read_prefix_groups;
 
 use crate::time::Nanos;

@@ -98,9 +98,18 @@ fn syntax_fault(file: &str, error: &serde_saphyr::Error) -> Fault {
         ),
         other => {
             let text = other.to_string();
-            let text = text.split(" at line ").next().unwrap_or_default().replace('\n', " ");
+            let text = text.split([';', '\n']).next().unwrap_or_default();
+            let text = text.split(" at line ").next().unwrap_or_default();
             let text = text.replace(" rejected by the configured policy", "");
-            (text, "one valid YAML document".to_owned())
+            let limits = ["budget breached", "recursion limit"];
+            if limits.iter().any(|limit| text.starts_with(limit)) {
+                let found = "more than that, aliases expanded".to_owned();
+                (found, "at most 64 levels and 250,000 values".to_owned())
+            } else if text.starts_with("non-finite") {
+                (text, "a finite number".to_owned())
+            } else {
+                (text, "one valid YAML document".to_owned())
+            }
         }
     };
     Fault {

@@ -120,11 +120,7 @@ impl Profile {
                 let (tp, pp) = (f.req("tp").u32(1..=1024), f.req("pp").u32(1..=1024));
                 Some((tp?, pp?))
             });
-            let scheduler_item = fields.req("scheduler");
-            let scheduler = mapping(&scheduler_item, |f| read_scheduler(f, None));
-            if let Some(settings) = &scheduler {
-                report(&scheduler_item, settings);
-            }
+            let scheduler = mapping(&fields.req("scheduler"), |f| read_scheduler(f, None));
             let front_end = mapping(&fields.req("front_end"), read_front_end);
             let step_time = mapping(&fields.req("step_time"), |f| read_step_time(f, scheduler.as_ref()));
             let validity = mapping(&fields.req("validity"), read_validity);
@@ -159,14 +155,8 @@ pub(crate) fn mapping<T>(item: &Item<'_>, read: impl FnOnce(&mut Fields<'_>) -> 
     value
 }
 
-/// Reports what makes the settings unusable together.
-pub(crate) fn report(item: &Item<'_>, settings: &EngineConfig) {
-    for fault in settings.check() {
-        item.fault(fault, "settings that fit one another", "");
-    }
-}
-
-/// Reads scheduler settings: all that have no usual value, or, over `base`, whichever are there.
+/// Reads scheduler settings: all that have no usual value, or, over `base`, whichever are there. Reports what makes
+/// them unusable together.
 pub(crate) fn read_scheduler(fields: &mut Fields<'_>, base: Option<&EngineConfig>) -> Option<EngineConfig> {
     const TOKENS_MAX: u32 = EngineConfig::TOKENS_MAX;
     let needed = |fields: &mut Fields<'_>, name, range, usual: Option<u32>| match usual {
@@ -188,7 +178,7 @@ pub(crate) fn read_scheduler(fields: &mut Fields<'_>, base: Option<&EngineConfig
     let threshold = fields.opt("long_prefill_token_threshold").u32(0..=TOKENS_MAX);
     let reserve = fields.opt("scheduler_reserve_full_isl").bool().unwrap_or(usual.scheduler_reserve_full_isl);
     let watermark = fields.opt("watermark").f64(from_to(0.0, 0.999)).unwrap_or(usual.watermark);
-    Some(EngineConfig {
+    let settings = EngineConfig {
         num_blocks: num_blocks?,
         block_size: block_size?,
         max_num_batched_tokens: budget?,
@@ -200,7 +190,11 @@ pub(crate) fn read_scheduler(fields: &mut Fields<'_>, base: Option<&EngineConfig
         long_prefill_token_threshold: threshold.unwrap_or(usual.long_prefill_token_threshold),
         scheduler_reserve_full_isl: reserve,
         watermark,
-    })
+    };
+    for fault in settings.check() {
+        fields.opt(fault.field).fault(fault.found, &fault.expected, "");
+    }
+    Some(settings)
 }
 
 /// The greatest cost of one unit, in microseconds: an hour. Sums over a batch stay far inside a time.
@@ -282,8 +276,9 @@ fn read_knots(item: &Item<'_>) -> Option<Vec<(f64, f64)>> {
     for pair in item.list(1..=1000)? {
         let values = pair.list(2..=2)?;
         let knot = (values[0].f64(above(0.0, 1e9))?, values[1].f64(from_to(0.0, COST_MAX_US))?);
-        if knots.last().is_some_and(|last| knot.0 <= last.0 || knot.1 < last.1) {
-            pair.wrong("more tokens than the knot before, and no less time", "order the knots");
+        if let Some(last) = knots.last().filter(|last| knot.0 <= last.0 || knot.1 < last.1) {
+            let found = format!("[{}, {}] after [{}, {}]", knot.0, knot.1, last.0, last.1);
+            pair.fault(found, "more tokens than the knot before, and no less time", "order the knots");
             return None;
         }
         knots.push(knot);

@@ -2,7 +2,7 @@
 //! scenario.yaml beside the manifest.
 
 use crate::engine::EngineConfig;
-use crate::profile::{Profile, mapping, read_scheduler, report};
+use crate::profile::{Profile, mapping, read_scheduler};
 use crate::setup::{Enough, RunConfig, ServerLimits};
 use scaleproof_pack::fault::Faults;
 use scaleproof_pack::fields::{Fields, Item, Reader, above, from_to};
@@ -64,12 +64,7 @@ impl Scenario {
     /// # Errors
     /// If the file is no mapping or names no profile.
     pub fn profile_path(file: &str, text: &str) -> Result<String, Faults> {
-        let mut path = None;
-        let read = Reader::read(file, text, |fields| {
-            path = fields.req("profile").string();
-            path.clone()
-        });
-        path.map_or_else(|| read, Ok)
+        Reader::read_some(file, text, |fields| fields.req("profile").string())
     }
 
     /// Reads a scenario over its profile.
@@ -82,28 +77,27 @@ impl Scenario {
             let router = mapping(&fields.req("router"), read_routing);
             let engine_item = fields.opt("engine");
             let engine = if engine_item.is_present() {
-                mapping(&engine_item, |f| read_engine(f, &profile.scheduler))?
+                mapping(&engine_item, |f| read_engine(f, &profile.scheduler))
             } else {
-                (profile.scheduler.clone(), None, None)
+                Some((profile.scheduler.clone(), None, None))
             };
-            report(&engine_item, &engine.0);
             let client = fields.opt("client");
-            let limits =
-                if client.is_present() { mapping(&client, read_client)? } else { Default::default() };
+            let limits = if client.is_present() { mapping(&client, read_client) } else { Some((None, None)) };
             let groups = fields.opt("prefix_groups");
             let names: Vec<&str> = manifest.classes.iter().map(|class| class.name.as_str()).collect();
             let prefix_groups = read_prefix_groups(&groups, Some(&names));
             let experiment = mapping(&fields.req("experiment"), read_experiment);
-            let mut scheduler = engine.0;
+            let (mut scheduler, max_num_queued_reqs, max_num_queued_tokens) = engine?;
+            let (timeout, ttft_timeout) = limits?;
             scheduler.enable_prefix_caching &= manifest.engine.prefix_cache;
             Some(Scenario {
                 profile: path?,
                 router: router?,
                 scheduler,
-                max_num_queued_reqs: engine.1,
-                max_num_queued_tokens: engine.2,
-                timeout: limits.0.or(manifest.client.timeout),
-                ttft_timeout: limits.1.or(manifest.client.ttft_timeout),
+                max_num_queued_reqs,
+                max_num_queued_tokens,
+                timeout: timeout.or(manifest.client.timeout),
+                ttft_timeout: ttft_timeout.or(manifest.client.ttft_timeout),
                 prefix_groups: prefix_groups?,
                 experiment: experiment?,
             })
@@ -165,10 +159,16 @@ fn seconds(value: Option<f64>) -> Option<Nanos> {
 
 fn read_experiment(fields: &mut Fields<'_>) -> Option<Experiment> {
     let rates_item = fields.req("rates_rps");
-    let rates: Option<Vec<f64>> =
-        rates_item.list(1..=1000)?.iter().map(|item: &Item<'_>| item.f64(above(0.0, 1e6))).collect();
-    if rates.as_ref().is_some_and(|rates| !rates.is_sorted_by(|a, b| a < b)) {
-        rates_item.wrong("rates in rising order", "order them");
+    let rates: Option<Vec<f64>> = rates_item
+        .list(1..=1000)
+        .and_then(|items| items.iter().map(|item: &Item<'_>| item.f64(above(0.0, 1e6))).collect());
+    if let Some(rates) = rates.as_ref().filter(|rates| !rates.is_sorted_by(|a, b| a < b)) {
+        let fall = rates.windows(2).find(|pair| pair[0] >= pair[1]).map_or(0.0, |pair| pair[1]);
+        rates_item.fault(
+            format!("{fall} after a rate that is no less"),
+            "rates in rising order",
+            "order them",
+        );
     }
     let cache = fields.opt("cache").word(&[("cold", false), ("warm", true)]).unwrap_or(false);
     let repeats = fields.opt("repeats").u64(1..=1000).unwrap_or(1);

@@ -28,6 +28,6 @@ pub fn run(args: &AnalyzeArgs) -> Outcome {
     let stated = Stated { duration_s: Some(args.duration_s), queue_trend };
     let report = analyzer.finish(RunFacts::of_file(), stated);
     let json = serde_json::to_string_pretty(&report).map_err(CommandError::could_not_run)?;
-    print_out(&format!("{json}\n"));
+    print_out(&format!("{json}\n"))?;
     exit_by_gate(report.capacity_gate_pass)
 }

@@ -2,6 +2,9 @@
 
 pub mod analyze;
 pub mod capacity;
+pub mod init;
+pub mod lint;
+pub mod manual;
 pub mod oracle;
 pub mod plan;
 pub mod schedule;

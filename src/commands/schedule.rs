@@ -24,7 +24,7 @@ pub fn run(args: &ScheduleArgs) -> Outcome {
     let Some(path) = &args.common.out else {
         schedule::write_csv(&schedule, &loaded.manifest, &mut csv)
             .map_err(crate::exit::CommandError::could_not_run)?;
-        print_out(&String::from_utf8_lossy(&csv));
+        print_out(&String::from_utf8_lossy(&csv))?;
         say(&format!("schedule hash {}", schedule.hash));
         return Ok(Exit::Passed);
     };
@@ -40,6 +40,6 @@ pub fn run(args: &ScheduleArgs) -> Outcome {
         crate::args::Format::Text => {
             format!("{requests} measured requests in {}\nschedule hash {}\n", path.display(), schedule.hash)
         }
-    });
+    })?;
     Ok(Exit::Passed)
 }

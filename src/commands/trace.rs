@@ -37,7 +37,7 @@ pub fn run(args: &TraceArgs) -> Outcome {
         to.seconds(),
         schedule.hash,
         loaded.footing()
-    ));
+    ))?;
     Ok(Exit::Passed)
 }
 

@@ -122,14 +122,19 @@ fn acceptance(mut fields: Fields<'_>) -> Option<Acceptance> {
     })
 }
 
-/// A revision that names one state for ever: no branch, no moving tag, no range.
-fn pinned(item: &Item<'_>) -> Option<String> {
+/// Whether a revision may name another state tomorrow: a branch, a moving tag, a range.
+#[must_use]
+pub fn is_movable(revision: &str) -> bool {
     const MOVING: [&str; 6] = ["latest", "main", "master", "head", "nightly", "stable"];
+    let mut parts = revision.split(['/', ':', '@']);
+    parts.any(|part| MOVING.iter().any(|word| part.trim().eq_ignore_ascii_case(word)))
+        || revision.contains(['*', '>', '<', '~', '^'])
+}
+
+/// A revision that names one state for ever.
+fn pinned(item: &Item<'_>) -> Option<String> {
     let text = item.string()?;
-    let moving = text
-        .split(['/', ':', '@'])
-        .any(|part| MOVING.iter().any(|word| part.trim().eq_ignore_ascii_case(word)));
-    if moving || text.contains(['*', '>', '<', '~', '^']) {
+    if is_movable(&text) {
         item.wrong(
             "an immutable revision",
             "write the commit, digest or exact version that it stands for today",

@@ -23,12 +23,13 @@ pub struct RequestsCsvError {
 }
 
 impl fmt::Display for RequestsCsvError {
+    /// `LINE: COLUMN: found X; expected Y`, to stand after the file's name and a colon.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}", self.line)?;
+        write!(f, "{}", self.line)?;
         if !self.column.is_empty() {
-            write!(f, ", column {}", self.column)?;
+            write!(f, ": {}", self.column)?;
         }
-        write!(f, ": found {}, expected {}", self.found, self.expected)
+        write!(f, ": found {}; expected {}", self.found, self.expected)
     }
 }
 

@@ -139,9 +139,10 @@ fn read_row(line: u32, cells: &[&str], header: &Header, rows: &mut Rows) {
     let text = cells[column].trim();
     let (at_ns, expected) = match clock {
         Clock::Calendar => (calendar_ns(text), "a time as 2023-11-16 18:15:46.6805900"),
-        Clock::Count { unit_ns } => {
-            (text.parse().ok().and_then(|count| super::nanos(count, unit_ns)), "a number from 0 on")
-        }
+        Clock::Count { unit_ns } => (
+            text.parse().ok().and_then(|count| super::nanos(count, unit_ns)),
+            "a number from 0 on, less than 30,000 years",
+        ),
     };
     if at_ns.is_none() {
         rows.fault(line, time_field, shown(text), expected);

@@ -96,7 +96,7 @@ fn every_fault_of_a_table_names_its_line() {
         ),
         (
             parse(TraceFormat::Csv, "arrival_s,input_tokens,output_tokens\n\n1,2,3\nNaN,2,3\n").unwrap_err(),
-            "t:4: arrival_s: found \"NaN\"; expected a number from 0 on",
+            "t:4: arrival_s: found \"NaN\"; expected a number from 0 on, less than 30,000 years",
         ),
     ];
     for (found, expected) in cases {

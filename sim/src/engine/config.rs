@@ -1,6 +1,7 @@
 //! The settings of one engine that decide what it batches.
 
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// Whom a full engine serves first, and whom it preempts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,6 +42,23 @@ pub struct EngineConfig {
     pub watermark: f64,
 }
 
+/// A setting that cannot be, alone or beside the others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingFault {
+    /// The setting.
+    pub field: &'static str,
+    /// Its value.
+    pub found: String,
+    /// What it may be.
+    pub expected: String,
+}
+
+impl fmt::Display for SettingFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: found {}, expected {}", self.field, self.found, self.expected)
+    }
+}
+
 impl Default for EngineConfig {
     /// The values that an oracle case leaves out (`docs/engines.md`). A small engine, not vLLM's own defaults.
     fn default() -> Self {
@@ -66,10 +84,13 @@ impl EngineConfig {
     /// The largest count of tokens in any setting: sums of a few of them stay inside 32 bits.
     pub const TOKENS_MAX: u32 = 1 << 28;
 
-    /// All faults, one readable line each: field, found, expected. Empty if the settings are usable.
+    /// All faults. Empty if the settings are usable.
     #[must_use]
-    pub fn check(&self) -> Vec<String> {
+    pub fn check(&self) -> Vec<SettingFault> {
         let mut faults = Vec::new();
+        let mut fault = |field, found: &dyn fmt::Display, expected| {
+            faults.push(SettingFault { field, found: found.to_string(), expected });
+        };
         let ranges = [
             ("num_blocks", self.num_blocks, 2, Self::NUM_BLOCKS_MAX),
             ("block_size", self.block_size, 1, Self::TOKENS_MAX),
@@ -80,24 +101,22 @@ impl EngineConfig {
         ];
         for (field, found, low, high) in ranges {
             if !(low..=high).contains(&found) {
-                faults.push(format!("{field}: found {found}, expected {low} to {high}"));
+                fault(field, &found, format!("{low} to {high}"));
             }
         }
         if self.max_num_batched_tokens < self.max_num_seqs {
-            faults.push(format!(
-                "max_num_batched_tokens: found {}, expected at least max_num_seqs ({}), so that every running \
-                 request can decode in a step",
-                self.max_num_batched_tokens, self.max_num_seqs
-            ));
+            let expected = format!(
+                "at least max_num_seqs ({}), so that every running request can decode in a step",
+                self.max_num_seqs
+            );
+            fault("max_num_batched_tokens", &self.max_num_batched_tokens, expected);
         }
         if self.long_prefill_token_threshold > self.max_model_len {
-            faults.push(format!(
-                "long_prefill_token_threshold: found {}, expected at most max_model_len ({})",
-                self.long_prefill_token_threshold, self.max_model_len
-            ));
+            let expected = format!("at most max_model_len ({})", self.max_model_len);
+            fault("long_prefill_token_threshold", &self.long_prefill_token_threshold, expected);
         }
         if !(0.0..1.0).contains(&self.watermark) {
-            faults.push(format!("watermark: found {}, expected 0 to below 1", self.watermark));
+            fault("watermark", &self.watermark, "0 to below 1".to_owned());
         }
         faults
     }
@@ -127,7 +146,7 @@ mod tests {
 
     #[test]
     fn the_defaults_are_usable() {
-        assert_eq!(EngineConfig::default().check(), Vec::<String>::new());
+        assert_eq!(EngineConfig::default().check(), Vec::new());
     }
 
     #[test]
@@ -143,7 +162,7 @@ mod tests {
             ..EngineConfig::default()
         };
         let faults = config.check();
-        let fields: Vec<&str> = faults.iter().filter_map(|fault| fault.split(':').next()).collect();
+        let fields: Vec<&str> = faults.iter().map(|fault| fault.field).collect();
         assert_eq!(
             fields,
             [
@@ -154,7 +173,7 @@ mod tests {
                 "watermark"
             ]
         );
-        assert_eq!(faults[0], "num_blocks: found 1, expected 2 to 67108864");
+        assert_eq!(faults[0].to_string(), "num_blocks: found 1, expected 2 to 67108864");
     }
 
     #[test]

@@ -9,7 +9,7 @@ pub mod oracle;
 pub mod token_chain;
 pub mod vllm;
 
-pub use config::{EngineConfig, SchedulingPolicy};
+pub use config::{EngineConfig, SchedulingPolicy, SettingFault};
 
 use scaleproof_pack::prompt::{Segment, TokenStream};
 

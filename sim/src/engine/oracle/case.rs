@@ -11,8 +11,15 @@ use crate::engine::{EngineConfig, EngineRequest};
 /// Why a case could not be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OracleError {
-    /// The text is no case: the JSON reader's message, with line and column.
-    Syntax(String),
+    /// The text is no case.
+    Syntax {
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+        /// What the JSON reader found.
+        message: String,
+    },
     /// The case contradicts itself or its bounds: all faults, each with its field.
     Case(Vec<String>),
     /// The engine can never go on: nothing fits, nothing is in flight and nothing more arrives.
@@ -32,7 +39,9 @@ pub enum OracleError {
 impl fmt::Display for OracleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            OracleError::Syntax(message) => write!(f, "not an oracle case: {message}"),
+            OracleError::Syntax { line, column, message } => {
+                write!(f, "not an oracle case: line {line}, column {column}: {message}")
+            }
             OracleError::Case(faults) => write!(f, "not a usable oracle case:\n  {}", faults.join("\n  ")),
             OracleError::Stalled { call, waiting } => write!(
                 f,
@@ -50,6 +59,14 @@ impl fmt::Display for OracleError {
 }
 
 impl std::error::Error for OracleError {}
+
+impl OracleError {
+    fn syntax(error: &serde_json::Error) -> OracleError {
+        let message = error.to_string();
+        let message = message.split(" at line ").next().unwrap_or_default().to_owned();
+        OracleError::Syntax { line: error.line(), column: error.column(), message }
+    }
+}
 
 /// The last call at which a request may arrive.
 const CALL_MAX: i64 = 1 << 53;
@@ -113,8 +130,7 @@ pub(super) struct CaseRequest {
 
 impl Case {
     pub fn read(text: &str) -> Result<Case, OracleError> {
-        let raw: RawCase =
-            serde_json::from_str(text).map_err(|error| OracleError::Syntax(error.to_string()))?;
+        let raw: RawCase = serde_json::from_str(text).map_err(|error| OracleError::syntax(&error))?;
         let mut faults: Vec<String> =
             raw.engine.check().iter().map(|fault| format!("engine.{fault}")).collect();
         let mut positions = BTreeMap::new();

@@ -28,7 +28,8 @@ pub fn run(case_json: &str) -> Result<Vec<String>, OracleError> {
 
 fn run_within(case_json: &str, calls_max: u64) -> Result<Vec<String>, OracleError> {
     let case = Case::read(case_json)?;
-    let scheduler = VllmScheduler::new(&case.engine).map_err(OracleError::Case)?;
+    let scheduler = VllmScheduler::new(&case.engine)
+        .map_err(|faults| OracleError::Case(faults.iter().map(ToString::to_string).collect()))?;
     Driver::new(&case, scheduler, calls_max).run()
 }
 
@@ -261,8 +262,8 @@ mod tests {
     fn a_text_that_is_no_case_is_an_error_with_its_place() {
         let error = run(&case(r#""blocks":3"#, &[])).unwrap_err().to_string();
         assert!(error.contains("unknown field `blocks`") && error.contains("line 1 column"), "{error}");
-        assert!(matches!(run(""), Err(OracleError::Syntax(_))));
-        assert!(matches!(run(&case("", &[r#"{"id":"a"}"#])), Err(OracleError::Syntax(_))));
+        assert!(matches!(run(""), Err(OracleError::Syntax { .. })));
+        assert!(matches!(run(&case("", &[r#"{"id":"a"}"#])), Err(OracleError::Syntax { .. })));
     }
 
     #[test]

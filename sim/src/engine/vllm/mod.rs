@@ -12,7 +12,10 @@ use queue::WaitingQueue;
 use request::{Requests, Slot, Status};
 
 use super::block_pool::{BlockPool, Hit};
-use super::{Batch, BatchScheduler, Emitted, EngineConfig, EngineLoad, EngineRequest, EngineTotals, Sample};
+use super::{
+    Batch, BatchScheduler, Emitted, EngineConfig, EngineLoad, EngineRequest, EngineTotals, Sample,
+    SettingFault,
+};
 
 /// One engine's scheduler and its block pool.
 #[derive(Clone, Debug)]
@@ -36,7 +39,7 @@ impl VllmScheduler {
     ///
     /// # Errors
     /// All faults of `config` (`EngineConfig::check`).
-    pub fn new(config: &EngineConfig) -> Result<VllmScheduler, Vec<String>> {
+    pub fn new(config: &EngineConfig) -> Result<VllmScheduler, Vec<SettingFault>> {
         let faults = config.check();
         if !faults.is_empty() {
             return Err(faults);

@@ -1,0 +1,154 @@
+//! What is offered: classes as given, with counts that follow their mixes, or a trace with classes by its lengths.
+
+use super::args::{ClassSpec, InitArgs, TraceFormatWord};
+use super::paths::relative;
+use crate::exit::CommandError;
+use crate::files::read_bytes;
+use crate::study::shown;
+use scaleproof_pack::percentile::nearest_rank;
+use scaleproof_pack::report::EXPLORATORY_BELOW;
+use scaleproof_pack::trace::{Trace, TraceRow};
+use std::collections::BTreeMap;
+
+/// Requests of the rarest class unless a count is given: its gate's successes and a tenth more.
+const RAREST_CLASS_REQUESTS: f64 = 1.1 * EXPLORATORY_BELOW as f64;
+
+/// What is offered.
+pub enum Traffic {
+    /// Generated arrivals.
+    Classes {
+        /// The classes, each with its requests.
+        classes: Vec<(ClassSpec, u64)>,
+        /// All requests.
+        total: u64,
+    },
+    /// A replay.
+    Trace(TraceTraffic),
+}
+
+/// A trace and its classes.
+pub struct TraceTraffic {
+    /// Its path as the manifest has it.
+    pub file: String,
+    pub format: TraceFormatWord,
+    pub rows: usize,
+    /// Its own rate, None if all rows come at once.
+    pub rate_rps: Option<f64>,
+    pub classes: Vec<TraceClass>,
+    pub ttft_ms: f64,
+    pub tpot_ms: f64,
+}
+
+/// A class of a trace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TraceClass {
+    pub name: String,
+    /// Prompts up to this many tokens; None for a class that the rows name, and for the one that takes the rest.
+    pub input_max: Option<u32>,
+    /// Why it ends there.
+    pub rule: String,
+    pub rows: usize,
+}
+
+/// What the arguments ask for.
+pub fn of(args: &InitArgs) -> Result<Traffic, CommandError> {
+    match (&args.trace, args.trace_format) {
+        (Some(path), Some(format)) => {
+            let trace = Trace::parse(&shown(path), format.format(), &read_bytes(path)?)
+                .map_err(CommandError::bad_input)?;
+            let span_s = trace.span().seconds();
+            Ok(Traffic::Trace(TraceTraffic {
+                file: relative(&args.dir, path)?,
+                format,
+                rows: trace.rows.len(),
+                rate_rps: (span_s > 0.0).then(|| (trace.rows.len() - 1) as f64 / span_s),
+                classes: trace_classes(&trace.rows),
+                ttft_ms: args.ttft_ms,
+                tpot_ms: args.tpot_ms,
+            }))
+        }
+        _ if args.classes.is_empty() => Err(CommandError::bad_input(
+            "--class: found none; expected a class of requests, or --trace; as --class chat:1:1024:128:500:40",
+        )),
+        _ => {
+            let total = args.requests.unwrap_or_else(|| enough(&args.classes));
+            let counts = counts(&args.classes, total);
+            Ok(Traffic::Classes { classes: args.classes.iter().cloned().zip(counts).collect(), total })
+        }
+    }
+}
+
+impl Traffic {
+    /// Rates for a first sweep.
+    pub fn usual_rates_rps(&self, replicas: u32) -> Vec<f64> {
+        match self {
+            Traffic::Trace(TraceTraffic { rate_rps: Some(own), .. }) => {
+                [0.5, 1.0, 1.5, 2.0].map(|factor| three_digits(own * factor)).to_vec()
+            }
+            _ => [1.0, 2.0, 4.0, 8.0].map(|rate| rate * f64::from(replicas)).to_vec(),
+        }
+    }
+}
+
+/// A positive number with three significant digits.
+fn three_digits(value: f64) -> f64 {
+    format!("{value:.2e}").parse().unwrap_or(value)
+}
+
+/// Requests in all, in hundreds, so that the rarest class has enough.
+fn enough(classes: &[ClassSpec]) -> u64 {
+    let rarest = classes.iter().map(|class| class.mix).filter(|mix| *mix > 0.0).fold(1.0, f64::min);
+    ((RAREST_CLASS_REQUESTS / rarest / 100.0).ceil() * 100.0) as u64
+}
+
+/// Counts that sum to the total and follow the mixes: rounded down, and the largest remainders get what is left.
+pub fn counts(classes: &[ClassSpec], total: u64) -> Vec<u64> {
+    let share = |class: &ClassSpec| (class.mix * total as f64).max(0.0);
+    // A share that is whole but for the last bit is whole.
+    let mut counts: Vec<u64> = classes.iter().map(|class| (share(class) + 1e-6).floor() as u64).collect();
+    let given: u64 = counts.iter().fold(0, |sum, count| sum.saturating_add(*count));
+    let remainder = |index: &usize| share(&classes[*index]) - counts[*index] as f64;
+    let mut order: Vec<usize> = (0..classes.len()).collect();
+    order.sort_by(|a, b| remainder(b).total_cmp(&remainder(a)));
+    let left = usize::try_from(total.saturating_sub(given)).unwrap_or(usize::MAX);
+    for index in order.into_iter().take(left) {
+        counts[index] += 1;
+    }
+    counts
+}
+
+/// The classes that the rows name, or three by quantiles of the prompt length: to the P50, to the P90, and the rest.
+pub fn trace_classes(rows: &[TraceRow]) -> Vec<TraceClass> {
+    let mut named: BTreeMap<&str, usize> = BTreeMap::new();
+    for row in rows {
+        *named.entry(row.class.as_deref().unwrap_or_default()).or_default() += 1;
+    }
+    if named.keys().any(|name| !name.is_empty()) {
+        let class = |(name, rows): (&str, usize)| TraceClass {
+            name: if name.is_empty() { "unnamed" } else { name }.to_owned(),
+            input_max: None,
+            rule: "as the rows name it".to_owned(),
+            rows,
+        };
+        // The first class also takes the rows that name none, so one of those comes first.
+        return named.into_iter().map(class).collect();
+    }
+    let mut lengths: Vec<u32> = rows.iter().map(|row| row.input_tokens).collect();
+    let mut at = |percent| nearest_rank(&mut lengths, percent, Ord::cmp);
+    let bounds = [("short", at(50), 50), ("long", at(90), 90)];
+    let mut classes: Vec<TraceClass> = Vec::new();
+    let mut below = 0;
+    for (name, bound, percent) in bounds {
+        let Some(bound) = bound.filter(|bound| *bound > below) else { continue };
+        let taken = rows.iter().filter(|row| row.input_tokens > below && row.input_tokens <= bound).count();
+        let rule = format!("prompts to the P{percent} of the trace, {bound} tokens");
+        classes.push(TraceClass { name: name.to_owned(), input_max: Some(bound), rule, rows: taken });
+        below = bound;
+    }
+    let rest = rows.iter().filter(|row| row.input_tokens > below).count();
+    if rest > 0 {
+        let rule = format!("the rest, prompts above {below} tokens");
+        classes.push(TraceClass { name: "longest".to_owned(), input_max: None, rule, rows: rest });
+    }
+    classes
+}
