@@ -67,6 +67,10 @@ impl Scenario {
         let mut path = None;
         let read = Reader::read(file, text, |fields| {
             path = fields.req("profile").string();
+            // Known, so that the profile is the only thing this finds wrong: `parse` reads them.
+            for name in ["router", "engine", "client", "prefix_groups", "experiment"] {
+                fields.opt(name);
+            }
             path.clone()
         });
         path.map_or_else(|| read, Ok)
@@ -81,27 +85,24 @@ impl Scenario {
             let path = fields.req("profile").string();
             let router = mapping(&fields.req("router"), read_routing);
             let engine_item = fields.opt("engine");
-            let engine = if engine_item.is_present() {
-                mapping(&engine_item, |f| read_engine(f, &profile.scheduler))?
-            } else {
-                (profile.scheduler.clone(), None, None)
-            };
-            report(&engine_item, &engine.0);
-            let client = fields.opt("client");
-            let limits =
-                if client.is_present() { mapping(&client, read_client)? } else { Default::default() };
+            let unchanged = (profile.scheduler.clone(), None, None);
+            let engine = optional_mapping(&engine_item, unchanged, |f| read_engine(f, &profile.scheduler));
+            if let Some((settings, _, _)) = &engine {
+                report(&engine_item, settings);
+            }
+            let limits = optional_mapping(&fields.opt("client"), Default::default(), read_client);
             let groups = fields.opt("prefix_groups");
             let names: Vec<&str> = manifest.classes.iter().map(|class| class.name.as_str()).collect();
             let prefix_groups = read_prefix_groups(&groups, Some(&names));
             let experiment = mapping(&fields.req("experiment"), read_experiment);
-            let mut scheduler = engine.0;
+            let ((mut scheduler, max_num_queued_reqs, max_num_queued_tokens), limits) = (engine?, limits?);
             scheduler.enable_prefix_caching &= manifest.engine.prefix_cache;
             Some(Scenario {
                 profile: path?,
                 router: router?,
                 scheduler,
-                max_num_queued_reqs: engine.1,
-                max_num_queued_tokens: engine.2,
+                max_num_queued_reqs,
+                max_num_queued_tokens,
                 timeout: limits.0.or(manifest.client.timeout),
                 ttft_timeout: limits.1.or(manifest.client.ttft_timeout),
                 prefix_groups: prefix_groups?,
@@ -138,9 +139,18 @@ impl Scenario {
     }
 }
 
+/// Reads a mapping if it is there.
+fn optional_mapping<T>(
+    item: &Item<'_>,
+    absent: T,
+    read: impl FnOnce(&mut Fields<'_>) -> Option<T>,
+) -> Option<T> {
+    if item.is_present() { mapping(item, read) } else { Some(absent) }
+}
+
 fn read_routing(fields: &mut Fields<'_>) -> Option<Routing> {
     let policy = fields.req("policy").word(&RouterPolicy::WORDS);
-    let poll = fields.opt("poll_interval_seconds").f64(above(0.0, 3600.0));
+    let poll = fields.opt("poll_interval_seconds").f64(from_to(0.001, 3600.0));
     Some(Routing { policy: policy?, poll_interval: seconds(poll) })
 }
 
@@ -182,3 +192,6 @@ fn read_experiment(fields: &mut Fields<'_>) -> Option<Experiment> {
         max_continuation: continuation,
     })
 }
+
+#[cfg(test)]
+mod tests;
