@@ -138,7 +138,9 @@ impl Study {
             Load::Open { rps } => client.warmup_seconds * rps,
             Load::Closed { concurrency } => 2.0 * f64::from(concurrency),
         };
-        client.initial_scheduled_requests + warmup as u64
+        // A trace's manifest need not state how many there are.
+        let rows = self.loaded.trace.as_ref().map_or(0, |trace| trace.rows.len() as u64);
+        client.initial_scheduled_requests.max(rows) + warmup as u64
     }
 
     fn point_directory(&self, point: &Point) -> PathBuf {

@@ -309,3 +309,6 @@ fn read_provenance(fields: &mut Fields<'_>) -> Option<(String, Vec<String>)> {
     let sources: Option<Vec<String>> = sources?.iter().map(Item::string).collect();
     Some((method?, sources?))
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -15,6 +15,8 @@ use scaleproof_pack::time::Nanos;
 use scaleproof_pack::timeline::TimelineRow;
 use scaleproof_policy::{Fleet, LoadSource, RouteRequest, Router};
 
+/// Timeline rows of a run. An observer may keep them all: these take about a gigabyte.
+const TIMELINE_ROWS_MAX: u64 = 20_000_000;
 /// The observer is asked whether to stop every so many events.
 const ASK_EVERY: u64 = 4096;
 
@@ -58,6 +60,7 @@ pub fn run_watched(
         events: EventQueue::default(),
         successes: no_successes(schedule),
         ended: 0,
+        sampled: 0,
         last_end: Nanos::ZERO,
         planned: schedule.measured.requests.len() as u64,
         emitted: Vec::new(),
@@ -83,6 +86,8 @@ struct Simulation<'a> {
     /// Measured successes by class; None for a class that the schedule does not send.
     successes: Vec<Option<u64>>,
     ended: u64,
+    /// Timeline rows given to the observer.
+    sampled: u64,
     last_end: Nanos,
     planned: u64,
     emitted: Vec<Emitted>,
@@ -125,7 +130,7 @@ impl Simulation<'_> {
                 Event::StepEnded(replica) => self.step_ended(replica, now)?,
                 Event::GiveUp(slot, why) => self.give_up(slot, why, now),
                 Event::Poll => self.poll(now),
-                Event::Sample => self.sample(now),
+                Event::Sample => self.sample(now)?,
             }
             handled += 1;
             if handled.is_multiple_of(ASK_EVERY) {
@@ -404,7 +409,11 @@ impl Simulation<'_> {
         }
     }
 
-    fn sample(&mut self, now: Nanos) {
+    fn sample(&mut self, now: Nanos) -> Result<(), RunError> {
+        self.sampled += self.replicas.len() as u64;
+        if self.sampled > TIMELINE_ROWS_MAX {
+            return Err(RunError::TooManySamples { rows: self.sampled, now });
+        }
         for (replica, unit) in self.replicas.iter().enumerate() {
             let (load, totals) = (unit.engine().load(), unit.engine().totals());
             self.observer.sample(&TimelineRow {
@@ -423,6 +432,7 @@ impl Simulation<'_> {
         if self.goes_on() {
             self.events.push(now + self.config.sample_interval, Event::Sample);
         }
+        Ok(())
     }
 }
 
@@ -451,3 +461,6 @@ fn note_admissions(attempts: &mut Attempts, batch: &Batch) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

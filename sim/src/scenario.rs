@@ -75,14 +75,10 @@ impl Scenario {
         Reader::read(file, text, |fields| {
             let path = fields.req("profile").string();
             let router = mapping(&fields.req("router"), read_routing);
-            let engine_item = fields.opt("engine");
-            let engine = if engine_item.is_present() {
-                mapping(&engine_item, |f| read_engine(f, &profile.scheduler))
-            } else {
-                Some((profile.scheduler.clone(), None, None))
-            };
-            let client = fields.opt("client");
-            let limits = if client.is_present() { mapping(&client, read_client) } else { Some((None, None)) };
+            let base = &profile.scheduler;
+            let engine =
+                optional_mapping(&fields.opt("engine"), (base.clone(), None, None), |f| read_engine(f, base));
+            let limits = optional_mapping(&fields.opt("client"), (None, None), read_client);
             let groups = fields.opt("prefix_groups");
             let names: Vec<&str> = manifest.classes.iter().map(|class| class.name.as_str()).collect();
             let prefix_groups = read_prefix_groups(&groups, Some(&names));
@@ -132,9 +128,18 @@ impl Scenario {
     }
 }
 
+/// Reads a mapping if it is there.
+fn optional_mapping<T>(
+    item: &Item<'_>,
+    absent: T,
+    read: impl FnOnce(&mut Fields<'_>) -> Option<T>,
+) -> Option<T> {
+    if item.is_present() { mapping(item, read) } else { Some(absent) }
+}
+
 fn read_routing(fields: &mut Fields<'_>) -> Option<Routing> {
     let policy = fields.req("policy").word(&RouterPolicy::WORDS);
-    let poll = fields.opt("poll_interval_seconds").f64(above(0.0, 3600.0));
+    let poll = fields.opt("poll_interval_seconds").f64(from_to(0.001, 3600.0));
     Some(Routing { policy: policy?, poll_interval: seconds(poll) })
 }
 
@@ -182,3 +187,6 @@ fn read_experiment(fields: &mut Fields<'_>) -> Option<Experiment> {
         max_continuation: continuation,
     })
 }
+
+#[cfg(test)]
+mod tests;

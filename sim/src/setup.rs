@@ -86,6 +86,13 @@ pub enum RunError {
         /// Attempts in flight.
         unfinished: usize,
     },
+    /// More timeline rows than an observer may be expected to keep.
+    TooManySamples {
+        /// How many.
+        rows: u64,
+        /// When.
+        now: Nanos,
+    },
     /// The schedule could not be continued.
     Schedule(ScheduleError),
     /// The profile gave something that is no time.
@@ -110,6 +117,12 @@ impl fmt::Display for RunError {
                 "too long: found {unfinished} requests in flight after {:.0} s of the run's time; expected it to \
                  end before; check the units of the profile's step time and of the client's pauses",
                 Nanos::MAX_SECONDS
+            ),
+            RunError::TooManySamples { rows, now } => write!(
+                f,
+                "too long for its timeline: found {rows} rows in {:.0} s of the run's time; expected fewer; raise \
+                 sample_interval_seconds, or check the units of the profile's step time",
+                now.seconds()
             ),
             RunError::Schedule(error) => write!(f, "the schedule cannot be continued: {error}"),
             RunError::Time(error) => write!(f, "the profile's step time is unusable: {error}"),
