@@ -1,5 +1,7 @@
 //! The command line: what is printed where, and that it says what it should.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
 mod support;
 
 use serde_json::{Value, json};

@@ -1,5 +1,7 @@
 //! What others fell into: each case through the binary, with its exit code and what it says.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
 mod support;
 
 use serde_json::{Value, json};

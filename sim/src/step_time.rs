@@ -224,8 +224,9 @@ mod tests {
     #[test]
     fn the_token_term_is_flat_then_piecewise_then_continued() {
         let c = coefficients();
-        let at = |n| c.batch_tokens_us(n);
-        assert_eq!([at(1.0), at(100.0), at(150.0), at(200.0), at(300.0)], [5.0, 5.0, 15.0, 25.0, 45.0]);
+        let at_ns = |n| (1e3 * c.batch_tokens_us(n)).round() as u64;
+        let found = [at_ns(1.0), at_ns(100.0), at_ns(150.0), at_ns(200.0), at_ns(300.0)];
+        assert_eq!(found, [5_000, 5_000, 15_000, 25_000, 45_000]);
     }
 
     #[test]
