@@ -103,7 +103,8 @@ impl Observer for Collected {
 /// An engine that takes no time and has room for everything, so that the order of arrival alone decides.
 fn endless() -> (EngineConfig, RunConfig) {
     let step_time = StepTime {
-        coefficients: Coefficients {
+        graphs: None,
+        eager: Coefficients {
             base_us: 1.0,
             batch_token_knots: vec![(1.0, 0.0)],
             decode_context_token_us: 0.0,

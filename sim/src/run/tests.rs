@@ -37,7 +37,8 @@ fn config() -> RunConfig {
     RunConfig {
         replicas: 1,
         step_time: StepTime {
-            coefficients: Coefficients {
+            graphs: None,
+            eager: Coefficients {
                 base_us: 10_000.0,
                 batch_token_knots: vec![(1.0, 0.0)],
                 decode_context_token_us: 0.0,
@@ -211,14 +212,14 @@ fn a_run_can_be_stopped_and_keeps_what_it_had() {
 #[test]
 fn a_time_that_is_none_is_an_error() {
     let mut config = config();
-    config.step_time.coefficients.base_us = f64::NAN;
+    config.step_time.eager.base_us = f64::NAN;
     let schedule = open(vec![request(0, 9, 1)]);
     let engine = || -> Box<dyn BatchScheduler + Send> {
         Box::new(VllmScheduler::new(&EngineConfig::default()).unwrap())
     };
     let failed = |config: &RunConfig| run(config, &schedule, &engine, &mut Seen::default()).unwrap_err();
     assert!(matches!(failed(&config), RunError::Time(_)));
-    config.step_time.coefficients.base_us = 3.1e15;
+    config.step_time.eager.base_us = 3.1e15;
     assert!(matches!(failed(&config), RunError::TooManySamples { .. }), "a sample each 100 ms of a century");
     config.sample_interval = Nanos::from_seconds(1e6).unwrap();
     config.front_end.request = Nanos::from_seconds(3e8).unwrap();
