@@ -106,7 +106,7 @@ fn every_fault_is_reported_and_no_other() {
         "s.yaml:3:9: engine: found 5; expected a mapping",
         "s.yaml:4:10: client.timeout_second: found an unknown field; did you mean timeout_seconds?",
         "s.yaml:5:",
-        "s.yaml:6:25: experiment.rates_rps: found a list of 2; expected rates in rising order",
+        "s.yaml:6:25: experiment.rates_rps: found 1 after a rate that is no less; expected rates in rising order",
         "s.yaml:6:40: experiment.cache: found \"hot\"; expected one of: cold, warm",
     ]) {
         assert!(line.starts_with(expected), "{line}");
