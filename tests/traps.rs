@@ -102,7 +102,7 @@ fn an_unknown_class_in_requests_csv_is_refused() {
     let arguments = ["analyze", "requests.csv", "--manifest", "small/workload-manifest.yaml"];
     scenario.run(&[&arguments[..], &["--duration-s", "10", "--queue-trend", "flat"]].concat()).refuses(&[
         "requests.csv",
-        "line 3",
+        "requests.csv:3",
         "class",
         "chatt",
         "chat, batch",

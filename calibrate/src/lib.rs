@@ -3,4 +3,7 @@
 // Tests may unwrap, also those outside `cfg(test)`: hence not in the workspace's lints.
 #![warn(clippy::unwrap_used)]
 
+pub mod fit;
+pub mod fixture;
 pub mod optimize;
+pub mod worked_example;

@@ -10,11 +10,11 @@ pub struct Parameter {
     pub name: &'static str,
     /// First guess, above 0.
     pub start: f64,
-    /// First step, as a factor above 1.
+    /// First step, as a factor above 0, other than 1.
     pub step: f64,
 }
 
-struct InLogarithms<'a>(&'a dyn Fn(&[f64]) -> f64);
+struct InLogarithms<'a>(&'a dyn Fn(&[f64]) -> Result<f64, String>);
 
 impl CostFunction for InLogarithms<'_> {
     type Param = Vec<f64>;
@@ -22,7 +22,7 @@ impl CostFunction for InLogarithms<'_> {
 
     fn cost(&self, logarithms: &Vec<f64>) -> Result<f64, Error> {
         let values: Vec<f64> = logarithms.iter().map(|x| x.exp()).collect();
-        Ok((self.0)(&values))
+        (self.0)(&values).map_err(Error::msg)
     }
 }
 
@@ -30,11 +30,11 @@ impl CostFunction for InLogarithms<'_> {
 /// in at most `iterations` rounds. Deterministic if `cost` is.
 ///
 /// # Errors
-/// If the optimiser refuses the start, in its words.
+/// What `cost` failed with, or why the optimiser refuses the start, in its words.
 pub fn minimize(
     parameters: &[Parameter],
     iterations: u64,
-    cost: &dyn Fn(&[f64]) -> f64,
+    cost: &dyn Fn(&[f64]) -> Result<f64, String>,
 ) -> Result<(Vec<f64>, f64), String> {
     let start: Vec<f64> = parameters.iter().map(|p| p.start.ln()).collect();
     let corner = |moved: usize| {
@@ -63,9 +63,16 @@ mod tests {
             Parameter { name: "a", start: 1.0, step: 1.5 },
             Parameter { name: "b", start: 100.0, step: 1.5 },
         ];
-        let bowl = |x: &[f64]| (x[0] / 3.0).ln().powi(2) + (x[1] / 50.0).ln().powi(2);
+        let bowl = |x: &[f64]| Ok((x[0] / 3.0).ln().powi(2) + (x[1] / 50.0).ln().powi(2));
         let (found, cost) = minimize(&parameters, 200, &bowl).unwrap();
         assert!((found[0] / 3.0 - 1.0).abs() < 0.02 && (found[1] / 50.0 - 1.0).abs() < 0.02, "{found:?}");
         assert!(cost < 1e-3);
+    }
+
+    #[test]
+    fn a_cost_that_fails_ends_the_search_in_its_own_words() {
+        let parameters = [Parameter { name: "a", start: 1.0, step: 1.5 }];
+        let failed = minimize(&parameters, 10, &|_| Err("no such engine".to_owned()));
+        assert!(failed.unwrap_err().contains("no such engine"));
     }
 }

@@ -100,6 +100,19 @@ pub struct Profile {
     pub method: String,
     /// What it was made from.
     pub sources: Vec<String>,
+    /// What the fit left; empty for a profile that was not fitted.
+    pub residuals: Vec<Residual>,
+}
+
+/// A measured number and what the fitted profile makes of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Residual {
+    /// What, with its unit and where it was measured.
+    pub metric: String,
+    /// As measured or published.
+    pub target: f64,
+    /// As simulated with the profile.
+    pub fitted: f64,
 }
 
 impl Profile {
@@ -126,7 +139,7 @@ impl Profile {
             let validity = mapping(&fields.req("validity"), read_validity);
             let provenance = mapping(&fields.req("provenance"), read_provenance);
             let (model_id, model_revision, precision) = model?;
-            let ((tp, pp), (method, sources)) = (placement?, provenance?);
+            let ((tp, pp), (method, sources, residuals)) = (placement?, provenance?);
             Some(Profile {
                 name: name?,
                 kind: kind?,
@@ -142,6 +155,7 @@ impl Profile {
                 validity: validity?,
                 method,
                 sources,
+                residuals,
             })
         })
     }
@@ -301,13 +315,24 @@ fn read_validity(fields: &mut Fields<'_>) -> Option<Validity> {
     Some(Validity { batch_tokens: batch_tokens?, rows: rows?, context_tokens: context_tokens? })
 }
 
-fn read_provenance(fields: &mut Fields<'_>) -> Option<(String, Vec<String>)> {
+type Provenance = (String, Vec<String>, Vec<Residual>);
+
+fn read_provenance(fields: &mut Fields<'_>) -> Option<Provenance> {
     let method = fields.req("method").string();
     let sources = fields.req("sources").list(1..=100);
     let _ = (fields.opt("date").string(), fields.opt("command").string());
-    let _ = fields.opt("residuals").list(0..=10_000);
+    let residuals = fields.opt("residuals").list(0..=10_000).unwrap_or_default();
+    let residuals: Option<Vec<Residual>> =
+        residuals.iter().map(|item| mapping(item, read_residual)).collect();
     let sources: Option<Vec<String>> = sources?.iter().map(Item::string).collect();
-    Some((method?, sources?))
+    Some((method?, sources?, residuals?))
+}
+
+fn read_residual(fields: &mut Fields<'_>) -> Option<Residual> {
+    let metric = fields.req("metric").string();
+    let mut number = |name| fields.req(name).f64(from_to(-1e15, 1e15));
+    let (target, fitted) = (number("target"), number("fitted"));
+    Some(Residual { metric: metric?, target: target?, fitted: fitted? })
 }
 
 #[cfg(test)]
