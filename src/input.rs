@@ -128,6 +128,11 @@ impl Loaded {
         }
     }
 
+    /// The manifest's path, as faults name it.
+    pub fn manifest_file(&self) -> String {
+        self.directory.join(MANIFEST).display().to_string()
+    }
+
     /// Whether prompts share prefixes: as asked for, or else as the scenario says.
     pub fn shared_prefixes(&self, asked: Option<Cache>) -> bool {
         asked.map_or(self.scenario.experiment.shared_prefixes, |cache| cache == Cache::Warm)
@@ -172,7 +177,7 @@ impl Loaded {
         let engine = &self.manifest.engine;
         let placement = engine.placement;
         let mut faults = Vec::new();
-        let file = self.directory.join(MANIFEST).display().to_string();
+        let file = self.manifest_file();
         for (on, field) in [
             (engine.speculative_decoding, "engine.speculative_decoding"),
             (engine.disaggregated_prefill, "engine.disaggregated_prefill"),
