@@ -136,6 +136,11 @@ impl Loaded {
         }
     }
 
+    /// The manifest's path, as faults name it.
+    pub fn manifest_file(&self) -> String {
+        self.directory.join(MANIFEST).display().to_string()
+    }
+
     /// The one cache state asked for, or else the scenario's.
     pub fn shared_prefixes(&self, asked: &[Cache]) -> Result<bool, CommandError> {
         match asked {
@@ -186,7 +191,7 @@ impl Loaded {
         let engine = &self.manifest.engine;
         let placement = engine.placement;
         let mut faults = Vec::new();
-        let file = self.directory.join(MANIFEST).display().to_string();
+        let file = self.manifest_file();
         for (on, field) in [
             (engine.speculative_decoding, "engine.speculative_decoding"),
             (engine.disaggregated_prefill, "engine.disaggregated_prefill"),

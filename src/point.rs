@@ -11,7 +11,7 @@ use scaleproof_pack::record::Record;
 use scaleproof_pack::report::{Origin, Report, RunFacts};
 use scaleproof_pack::report_html::{PointPage, point_html};
 use scaleproof_pack::requests_csv;
-use scaleproof_pack::schedule::{Load, Schedule};
+use scaleproof_pack::schedule::{Load, Schedule, ScheduleError};
 use scaleproof_pack::timeline::{FleetSeries, TimelineCsv, TimelineRow, read_timeline};
 use scaleproof_sim::{Extremes, RunSummary};
 use std::io;
@@ -60,7 +60,11 @@ impl Point {
     /// Its schedule.
     pub fn schedule(&self, loaded: &Loaded) -> Result<Schedule, CommandError> {
         Schedule::generate(&loaded.manifest, self.load, self.run, loaded.trace.as_ref(), self.shared_prefixes)
-            .map_err(CommandError::bad_input)
+            .map_err(|error| match error {
+                // These name the trace's file.
+                ScheduleError::Trace(faults) => CommandError::bad_input(faults),
+                other => CommandError::bad_input(format!("{}: {other}", loaded.manifest_file())),
+            })
     }
 
     /// What the point rests on, for its report.

@@ -1,7 +1,8 @@
 //! The worked example: what `plan scenarios/tp2-dp4 --peak 36` has to say, with the manifest's own seed.
 
 use scaleproof_calibrate::worked_example::targets;
-use scaleproof_pack::report::{Report, Verdict};
+use scaleproof_pack::report::Report;
+use scaleproof_pack::trend::Verdict;
 use scaleproof_sim::profile::Profile;
 use serde_json::Value;
 use std::fs;
