@@ -94,7 +94,7 @@ struct Scaling {
     headroom_rps: f64,
     /// peak / simulated.
     utilization: f64,
-    /// Evenness of the measured fleet at its capacity, and of the planned one at the peak.
+    /// Evenness of the measured fleet at its capacity, and of the planned one at the same load per replica.
     measured_balance: Option<Balance>,
     planned_balance: Option<Balance>,
     /// Prefix hits of the same two points.
@@ -129,7 +129,7 @@ fn plan_peak(
         None => None,
     };
     let measured = chosen(study, grid, found);
-    let scaling = scale(study, args, base, planned, peak_rps, (measured, at_peak_index), found)?;
+    let scaling = scale(study, args, base, planned, peak_rps, measured, found)?;
     Ok(PeakPlan { arithmetic, at_peak, after_loss, scaling, at_peak_index })
 }
 
@@ -171,7 +171,7 @@ fn scale(
     base: &Refined,
     replicas: u32,
     peak_rps: f64,
-    (measured, planned): (usize, usize),
+    measured: usize,
     found: &Capacity,
 ) -> Result<Scaling, CommandError> {
     let factor = f64::from(replicas) / f64::from(base.replicas);
@@ -188,7 +188,8 @@ fn scale(
     let linear_rps = base.capacity_refined_rps * factor;
     let capacity_rps = simulated.capacity_refined_rps;
     let balance_of = |result: &PointResult| balance(&result.samples);
-    let (measured, planned) = (&study.results[measured], &study.results[planned]);
+    // The first point tested: as many requests per second and replica as the measured fleet has at its capacity.
+    let (measured, planned) = (&study.results[measured], &study.results[tested[0]]);
     let mut scaling = Scaling {
         linear_rps,
         ratio: capacity_rps / linear_rps,
@@ -230,7 +231,7 @@ impl Scaling {
             causes.push(format!("prefix hits {} to {}", percent(Some(a)), percent(Some(b))));
         }
         format!(
-            "{verdict}; from the measured fleet at its capacity to the planned one at the peak: {}",
+            "{verdict}; from the measured fleet at its capacity to the planned one at the same load per replica: {}",
             causes.join(", ")
         )
     }
