@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn a_text_that_is_no_case_is_an_error_with_its_place() {
         let error = run(&case(r#""blocks":3"#, &[])).unwrap_err().to_string();
-        assert!(error.contains("unknown field `blocks`") && error.contains("line 1 column"), "{error}");
+        assert!(error.contains("unknown field `blocks`") && error.contains("line 1, column"), "{error}");
         assert!(matches!(run(""), Err(OracleError::Syntax { .. })));
         assert!(matches!(run(&case("", &[r#"{"id":"a"}"#])), Err(OracleError::Syntax { .. })));
     }
