@@ -49,7 +49,14 @@ pub fn load(args: &ScenarioArgs) -> Result<Loaded, CommandError> {
 }
 
 /// Loads the scenario in a directory, with `trace` instead of the file that its manifest names.
-pub fn load_directory(directory: &Path, trace: Option<&Path>) -> Result<Loaded, CommandError> {
+fn load_directory(directory: &Path, trace: Option<&Path>) -> Result<Loaded, CommandError> {
+    let mut loaded = load_files(directory)?;
+    loaded.trace = load_trace(directory, &loaded.manifest, trace)?;
+    Ok(loaded)
+}
+
+/// Loads a scenario's own files and its profile, but no trace.
+pub fn load_files(directory: &Path) -> Result<Loaded, CommandError> {
     if !directory.is_dir() {
         return Err(CommandError::bad_input(format!(
             "{}: found no directory; expected a scenario, a directory with {MANIFEST} and {SCENARIO}; \
@@ -69,7 +76,6 @@ pub fn load_directory(directory: &Path, trace: Option<&Path>) -> Result<Loaded, 
         .map_err(CommandError::bad_input)?;
     let scenario = Scenario::parse(&scenario_name, &scenario_text, &profile, &manifest)
         .map_err(CommandError::bad_input)?;
-    let trace = load_trace(directory, &manifest, trace)?;
     if manifest.prefix_groups.is_empty() {
         manifest.prefix_groups.clone_from(&scenario.prefix_groups);
     }
@@ -82,7 +88,7 @@ pub fn load_directory(directory: &Path, trace: Option<&Path>) -> Result<Loaded, 
         scenario,
         profile,
         profile_sha256,
-        trace,
+        trace: None,
     };
     loaded.refuse_what_is_not_modelled()?;
     Ok(loaded)

@@ -112,3 +112,17 @@ fn the_linter_exits_by_what_it_finds() {
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/tp2-dp4");
     assert_eq!(scaleproof(&["lint", example], &[]).status.code(), Some(0));
 }
+
+#[test]
+fn a_scenario_is_judged_without_its_trace() {
+    let directory = tempfile::tempdir().unwrap();
+    let valid = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/bad_input/valid");
+    std::fs::copy(format!("{valid}/engine.yaml"), directory.path().join("engine.yaml")).unwrap();
+    std::fs::create_dir(directory.path().join("csv")).unwrap();
+    for name in ["csv/workload-manifest.yaml", "csv/scenario.yaml"] {
+        std::fs::copy(format!("{valid}/{name}"), directory.path().join(name)).unwrap();
+    }
+    let output = scaleproof(&["lint", directory.path().join("csv").to_str().unwrap()], &[]);
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("no-warm-up"));
+}

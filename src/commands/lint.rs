@@ -36,7 +36,7 @@ fn file(path: &Path) -> Result<Judged, CommandError> {
     Ok(Judged { kind, findings: lint.findings, unread_fields: lint.unread_fields })
 }
 
-/// Both files of a scenario, which must load. Revisions that move are findings; until they are pinned, what only
+/// Both files of a scenario, which must load; its trace may be elsewhere. Revisions that move are findings; until they are pinned, what only
 /// loading finds stays unsaid.
 fn scenario(directory: &Path) -> Result<Judged, CommandError> {
     let (manifest, scenario) = (directory.join(MANIFEST), directory.join(SCENARIO));
@@ -45,7 +45,7 @@ fn scenario(directory: &Path) -> Result<Judged, CommandError> {
         lint::lint_scenario((&shown(&manifest), &manifest_text), (&shown(&scenario), &scenario_text))
             .map_err(CommandError::bad_input)?;
     if findings.iter().all(|finding| finding.rule != MOVABLE_VERSION.id) {
-        input::load_directory(directory, None)?;
+        input::load_files(directory)?;
     }
     Ok(Judged { kind: "scenario", findings, unread_fields: Vec::new() })
 }

@@ -75,10 +75,10 @@ impl<'a> Document<'a> {
     }
 
     /// The fields at the top that are not `known`.
-    pub(super) fn unread(&self, known: &[&str]) -> Vec<String> {
+    pub(super) fn unknown(&self, known: &[&str]) -> Vec<String> {
         let Value::Map(entries) = &self.root.value else { return Vec::new() };
-        let unread = entries.iter().filter(|entry| !known.contains(&entry.key.as_str()));
-        unread.map(|entry| entry.key.clone()).collect()
+        let unknown = entries.iter().filter(|entry| !known.contains(&entry.key.as_str()));
+        unknown.map(|entry| entry.key.clone()).collect()
     }
 
     /// What was found, by line; of the same line in the order of the rules.

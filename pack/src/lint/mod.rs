@@ -7,8 +7,16 @@
 //! ```
 //! use scaleproof_pack::lint::{Kind, lint};
 //!
-//! let read = lint("bench.yaml", "request_rate: 8\nrequest_count: 5000\nwarmup_requests: 0\n").unwrap();
-//! assert_eq!(read.kind, Kind::Settings);
+//! let text = "\
+//! request_rate: 8
+//! request_count: 5000
+//! warmup_requests: 0
+//! report: [p95_ttft, error_rate, queue_depth, cancelled, prefix_hit_rate]
+//! model_revision: 4f2a91c
+//! engine_version: 0.11.2
+//! ";
+//! let read = lint("bench.yaml", text).unwrap();
+//! assert_eq!((read.kind, read.findings.len()), (Kind::Settings, 1));
 //! let finding = &read.findings[0];
 //! assert_eq!((finding.rule, finding.line, finding.found.as_str()), ("no-warm-up", 3, "warmup_requests: 0"));
 //! ```
@@ -63,7 +71,7 @@ pub struct Lint {
     pub kind: Kind,
     /// By line.
     pub findings: Vec<Finding>,
-    /// Fields of foreign settings that no rule reads: what they say was not judged.
+    /// Fields of foreign settings that no rule could read: what they say was not judged.
     pub unread_fields: Vec<String>,
 }
 
@@ -83,7 +91,7 @@ pub fn lint(file: &str, text: &str) -> Result<Lint, Faults> {
         }
         Kind::Settings => {
             settings::judge(&mut document);
-            document.unread(&settings::FIELDS)
+            settings::unread(&document)
         }
     };
     let findings = document.finish();

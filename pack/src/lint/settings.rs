@@ -26,6 +26,18 @@ pub(super) const FIELDS: [&str; 13] = [
 
 const REPORT: &str = "report";
 
+/// Of these, the ones that are numbers.
+const NUMBERS: [&str; 6] =
+    ["concurrency", "request_rate", "request_count", "duration_seconds", "warmup_requests", "warmup_seconds"];
+
+/// The fields that no rule could read: unknown ones, and text where a number is meant.
+pub(super) fn unread(document: &Document<'_>) -> Vec<String> {
+    let mut unread = document.unknown(&FIELDS);
+    let no_number = |field: &&str| document.get(field).is_some() && document.number(field).is_none();
+    unread.extend(NUMBERS.iter().filter(|field| no_number(field)).map(|field| (*field).to_owned()));
+    unread
+}
+
 pub(super) fn judge(document: &mut Document<'_>) {
     load(document);
     samples(document);
@@ -70,16 +82,26 @@ fn tail_percent(document: &Document<'_>) -> u32 {
     if words(document.get(REPORT)).iter().any(named) { 99 } else { 95 }
 }
 
+/// How many requests are measured: as stated, or as rate and duration make them.
 fn samples(document: &mut Document<'_>) {
-    let Some(count) = document.number("request_count") else { return };
+    let offered = document.number("request_rate").zip(document.number("duration_seconds"));
+    let offered = offered.map(|(rate, seconds)| (rate * seconds).floor());
+    let (field, count) = match (document.get("request_count"), offered) {
+        (None, Some(count)) => ("duration_seconds", Some(count)),
+        _ => ("request_count", document.number("request_count")),
+    };
     let percent = tail_percent(document);
     let needed = if percent == 99 { P99_SUCCESSES_MIN } else { EXPLORATORY_BELOW };
-    if count < needed as f64 {
-        let found = format!(
-            "request_count: {count} of at least {needed} for a P{percent}: {}",
-            spread(count, percent)
-        );
-        document.find(&rules::TOO_FEW_REQUESTS, "request_count", found);
+    match count {
+        Some(count) if count < needed as f64 => {
+            let found =
+                format!("{count} requests of at least {needed} for a P{percent}: {}", spread(count, percent));
+            document.find(&rules::TOO_FEW_REQUESTS, field, found);
+        }
+        None if document.get(field).is_none() && document.get("duration_seconds").is_none() => {
+            document.find(&rules::TOO_FEW_REQUESTS, field, "neither request_count nor duration_seconds");
+        }
+        _ => {}
     }
 }
 

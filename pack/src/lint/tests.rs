@@ -53,7 +53,7 @@ fn the_arithmetic_of_the_tail_is_shown() {
     let findings = lint("f", FOREIGN).unwrap().findings;
     assert_eq!(
         findings[1].found,
-        "request_count: 100 of at least 2000 for a P95: only 5 values lie beyond it, and its 95 % interval reaches \
+        "100 requests of at least 2000 for a P95: only 5 values lie beyond it, and its 95 % interval reaches \
          from value 90 of 100 in order to 100"
     );
     let p99 = "request_rate: 3\nrequest_count: 9999\nreport: [p99_ttft]";
@@ -62,6 +62,15 @@ fn the_arithmetic_of_the_tail_is_shown() {
         let text = format!("request_rate: 3\nrequest_count: {count}\nreport: [p95]");
         assert_eq!(found(&text).iter().any(|f| f.starts_with("too-few")), is_found, "{count}");
     }
+}
+
+#[test]
+fn rate_and_duration_make_a_count() {
+    let text = |seconds: u32| format!("request_rate: 5\nduration_seconds: {seconds}\nreport: [p95]");
+    assert!(found(&text(399)).contains(&"too-few-requests@2".to_owned()), "1,995 of 2,000");
+    assert!(!found(&text(400)).iter().any(|finding| finding.starts_with("too-few")));
+    let unread = lint("f", "request_rate: inf\nrequest_count: many\n").unwrap().unread_fields;
+    assert_eq!(unread, ["request_rate", "request_count"], "what cannot be judged is said");
 }
 
 #[test]
@@ -90,6 +99,7 @@ fn settings_that_say_nothing_are_not_taken_for_good() {
     assert_eq!(
         found("request_rate: 8\n"),
         [
+            "too-few-requests@1",
             "no-warm-up@1",
             "means-only@1",
             "no-error-state@1",
