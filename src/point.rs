@@ -60,8 +60,14 @@ impl Point {
 
     /// Its schedule.
     pub fn schedule(&self, loaded: &Loaded) -> Result<Schedule, CommandError> {
-        Schedule::generate(&loaded.manifest, self.load, self.run, loaded.trace.as_ref(), self.shared_prefixes)
-            .map_err(CommandError::bad_input)
+        Schedule::generate(
+            &loaded.manifest,
+            self.load,
+            self.run,
+            loaded.trace.as_deref(),
+            self.shared_prefixes,
+        )
+        .map_err(CommandError::bad_input)
     }
 
     /// Simulates the point and writes its pack to `directory`.
@@ -82,6 +88,54 @@ impl Point {
         };
         let (report, samples) = recorder.finish(loaded, self, &schedule, &summary, directory)?;
         Ok(PointResult { point: *self, directory: directory.to_owned(), report, summary, samples })
+    }
+
+    /// Simulates the point for its report alone, and writes nothing. None if the user asked to stop meanwhile.
+    pub fn report(&self, loaded: &Loaded, progress: &Progress) -> Result<Option<Report>, CommandError> {
+        let schedule = self.schedule(loaded)?;
+        let config = loaded.scenario.run_config(&loaded.manifest, &loaded.profile, self.replicas);
+        let mut judge = Judge { analyzer: Analyzer::new(&loaded.manifest), progress, shown: 0 };
+        let summary = scaleproof_sim::run(&config, &schedule, &|| loaded.engine(), &mut judge)
+            .map_err(CommandError::could_not_run)?;
+        if summary.stopped {
+            return Ok(None);
+        }
+        let mut report = judge.analyzer.finish(self.facts(loaded, &schedule), Stated::default());
+        report.warnings.extend(warnings(loaded, &summary));
+        Ok(Some(report))
+    }
+
+    fn facts(&self, loaded: &Loaded, schedule: &Schedule) -> RunFacts {
+        RunFacts {
+            system: Some(loaded.system_facts(self.replicas, self.shared_prefixes)),
+            ..RunFacts::of(Origin::Simulated, schedule)
+        }
+    }
+}
+
+/// Takes what a run yields into the analyzer alone.
+struct Judge<'a> {
+    analyzer: Analyzer,
+    progress: &'a Progress,
+    shown: u64,
+}
+
+impl Observer for Judge<'_> {
+    fn record(&mut self, record: &Record) {
+        self.analyzer.push(record);
+    }
+
+    fn sample(&mut self, row: &TimelineRow) {
+        self.analyzer.push_sample(row);
+    }
+
+    fn progress(&mut self, progress: experiment::Progress) {
+        self.progress.advance(progress.ended - self.shown);
+        self.shown = progress.ended;
+    }
+
+    fn stop(&mut self) -> bool {
+        interrupted()
     }
 }
 
@@ -134,11 +188,7 @@ impl<'a> Recorder<'a> {
     ) -> Result<(Report, Vec<TimelineRow>), CommandError> {
         let path = self.requests_path;
         self.requests.finish().map_err(|error| unwritable(&path, &error))?.keep()?;
-        let facts = RunFacts {
-            system: Some(loaded.system_facts(point.replicas, point.shared_prefixes)),
-            ..RunFacts::of(Origin::Simulated, schedule)
-        };
-        let mut report = self.analyzer.finish(facts, Stated::default());
+        let mut report = self.analyzer.finish(point.facts(loaded, schedule), Stated::default());
         report.warnings.extend(warnings(loaded, summary));
         files::write(&directory.join("workload-manifest.yaml"), loaded.manifest_text.as_bytes())?;
         files::write(&directory.join("scenario.yaml"), loaded.scenario_text.as_bytes())?;

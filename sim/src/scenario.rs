@@ -4,8 +4,9 @@
 use crate::engine::EngineConfig;
 use crate::profile::{Profile, mapping, read_scheduler, report};
 use crate::setup::{Enough, RunConfig, ServerLimits};
+use scaleproof_pack::document::Document;
 use scaleproof_pack::fault::Faults;
-use scaleproof_pack::fields::{Fields, Item, Reader, above, from_to};
+use scaleproof_pack::fields::{Fields, Item, above, from_to};
 use scaleproof_pack::manifest::{Manifest, PrefixGroup, read_prefix_groups};
 use scaleproof_pack::time::Nanos;
 use scaleproof_policy::RouterPolicy;
@@ -63,9 +64,9 @@ impl Scenario {
     ///
     /// # Errors
     /// If the file is no mapping or names no profile.
-    pub fn profile_path(file: &str, text: &str) -> Result<String, Faults> {
+    pub fn profile_path(document: &Document) -> Result<String, Faults> {
         let mut path = None;
-        let read = Reader::read(file, text, |fields| {
+        let read = document.read(|fields| {
             path = fields.req("profile").string();
             path.clone()
         });
@@ -76,8 +77,8 @@ impl Scenario {
     ///
     /// # Errors
     /// All faults of the file, each with its line.
-    pub fn parse(file: &str, text: &str, profile: &Profile, manifest: &Manifest) -> Result<Scenario, Faults> {
-        Reader::read(file, text, |fields| {
+    pub fn of(document: &Document, profile: &Profile, manifest: &Manifest) -> Result<Scenario, Faults> {
+        document.read(|fields| {
             let path = fields.req("profile").string();
             let router = mapping(&fields.req("router"), read_routing);
             let engine_item = fields.opt("engine");

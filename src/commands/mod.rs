@@ -2,9 +2,11 @@
 
 pub mod analyze;
 pub mod capacity;
+pub mod compare;
 pub mod oracle;
 pub mod plan;
 pub mod schedule;
 pub mod simulate;
 pub mod sweep;
 pub mod trace;
+pub mod whatif;

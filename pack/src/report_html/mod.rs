@@ -1,7 +1,8 @@
-//! report.html: the pictures of a point, a sweep and a plan. One self-contained file each, without scripts and
+//! report.html: the pictures of a point, a sweep, a plan and a grid. One self-contained file each, without scripts and
 //! without network; a table under each picture has its numbers.
 
 mod axis;
+mod heat;
 mod html;
 mod plan;
 mod point;
@@ -9,10 +10,12 @@ mod svg;
 mod sweep;
 #[cfg(test)]
 mod tests;
+mod whatif;
 
 pub use plan::{FleetCapacity, PlanPage, plan_html};
 pub use point::{PointPage, point_html};
 pub use sweep::{SweepPage, sweep_html};
+pub use whatif::{WhatifPage, whatif_html};
 
 use crate::report::{Origin, Report};
 
