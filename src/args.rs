@@ -177,7 +177,8 @@ pub struct WhatifArgs {
     /// the profile (profile.step_time.base_us). Give it several times for a grid
     #[arg(long, value_name = "WHAT=VALUES", required = true)]
     pub vary: Vec<String>,
-    /// Find each capacity to within this share of it
+    /// Find each capacity to within this share of it. Peaks within half of it of the capacity are simulated, the
+    /// others inferred
     #[arg(long, value_name = "SHARE", default_value = "0.05", value_parser = tolerance)]
     pub within: f64,
     /// Simulate every cell of a peak, also those that the capacity decides

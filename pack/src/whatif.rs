@@ -154,13 +154,13 @@ impl Configuration {
     }
 
     /// Of `rates`, those that must be simulated because the capacity does not decide them: not simulated yet, and
-    /// neither a share `within` below the highest rate that passes nor as much above one that fails.
+    /// neither a share `margin` below the highest rate that passes nor as much above one that fails.
     #[must_use]
-    pub fn undecided(&self, rates: &[f64], within: f64) -> Vec<f64> {
+    pub fn undecided(&self, rates: &[f64], margin: f64) -> Vec<f64> {
         let Some(Bracket { passing_rps, failing_rps }) = self.capacity else { return Vec::new() };
         let decided = |rps: f64| {
-            rps <= passing_rps * (1.0 - within)
-                || failing_rps.is_some_and(|failing| rps >= failing * (1.0 + within))
+            rps <= passing_rps * (1.0 - margin)
+                || failing_rps.is_some_and(|failing| rps >= failing * (1.0 + margin))
         };
         rates.iter().copied().filter(|&rps| !decided(rps) && self.at(rps).is_none()).collect()
     }

@@ -239,7 +239,7 @@ impl<'a> Grid<'a> {
                 let rates: Vec<f64> = if self.args.every_cell || !self.wants_capacity() {
                     self.rates().iter().copied().filter(untested).collect()
                 } else {
-                    configuration.undecided(self.rates(), self.args.within)
+                    configuration.undecided(self.rates(), self.args.within / 2.0)
                 };
                 rates.into_iter().map(move |rps| (index, rps))
             };
