@@ -4,7 +4,7 @@ use crate::args::{Cache, ScenarioArgs};
 use crate::exit::CommandError;
 use crate::files::{read_bytes, read_text};
 use scaleproof_pack::document::Document;
-use scaleproof_pack::fault::Fault;
+use scaleproof_pack::fault::Faults;
 use scaleproof_pack::grid::{self, Axis, What};
 use scaleproof_pack::hash::sha256_hex;
 use scaleproof_pack::manifest::{ArrivalPattern, Manifest, TraceFormat};
@@ -169,12 +169,12 @@ impl Sources {
         let Err(of_manifest) = self.manifest.knows(field, option, Manifest::of) else {
             return Ok(Target::Manifest);
         };
-        let near = |fault: &Fault| fault.hint.starts_with("did");
-        let mut fault = if near(&of_manifest) || !near(&of_scenario) { of_manifest } else { of_scenario };
+        let near = |faults: &Faults| faults.0.iter().any(|fault| fault.hint.starts_with("did"));
+        let mut faults = if near(&of_manifest) || !near(&of_scenario) { of_manifest } else { of_scenario };
         if let Some(hint) = What::word_near(field) {
-            fault.hint = hint;
+            faults.0.iter_mut().for_each(|fault| fault.hint.clone_from(&hint));
         }
-        Err(CommandError::bad_input(fault))
+        Err(CommandError::bad_input(faults))
     }
 
     fn trace(&self, manifest: &Manifest) -> Result<Option<Arc<Trace>>, CommandError> {

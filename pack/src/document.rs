@@ -50,12 +50,8 @@ impl Document {
     ///
     /// # Errors
     /// A path that goes through something that is no mapping or list, or to an element that is not there.
-    pub fn set(&mut self, path: &str, value: &Value, option: &str) -> Result<String, Fault> {
-        let written = replace(&mut self.tree, path, value).map_err(|fault| Fault {
-            file: option.to_owned(),
-            field: path.to_owned(),
-            ..fault
-        })?;
+    pub fn set(&mut self, path: &str, value: &Value, option: &str) -> Result<String, Faults> {
+        let written = replace(&mut self.tree, path, value).map_err(|faults| named(faults, path, option))?;
         self.name = match self.name.strip_suffix(')') {
             Some(name) if name.contains(" (with ") => format!("{name}, {option})"),
             _ => format!("{} (with {option})", self.name),
@@ -72,7 +68,7 @@ impl Document {
         path: &str,
         option: &str,
         read: impl FnOnce(&Document) -> Result<T, Faults>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), Faults> {
         let mut probe = self.clone();
         // Null counts as absent: nothing is wrong with it but a name that nobody asks for.
         let written = probe.set(path, &Value::Null, option)?;
@@ -82,10 +78,20 @@ impl Document {
         };
         let unknown =
             faults.0.into_iter().find(|f| f.found == fields::UNKNOWN_FIELD && leads_there(&f.field));
-        unknown.map_or(Ok(()), |fault| {
-            Err(Fault { file: option.to_owned(), line: None, column: None, field: path.to_owned(), ..fault })
-        })
+        match unknown {
+            None => Ok(()),
+            Some(fault) => {
+                let nowhere = Fault { line: None, column: None, ..fault };
+                Err(named(nowhere.into(), path, option))
+            }
+        }
     }
+}
+
+/// The faults as faults of an option that sets `path`.
+fn named(faults: Faults, path: &str, option: &str) -> Faults {
+    let name = |fault| Fault { file: option.to_owned(), field: path.to_owned(), ..fault };
+    Faults(faults.0.into_iter().map(name).collect())
 }
 
 /// A step of a path.
@@ -112,11 +118,10 @@ fn name_of(node: &Node) -> Option<&str> {
     }
 }
 
-fn steps(path: &str) -> Result<Vec<Step<'_>>, Fault> {
-    let wrong = || Fault {
-        found: "no path".to_owned(),
-        expected: "names and positions as engine.max_num_seqs or workload[0].mix".to_owned(),
-        ..Fault::default()
+fn steps(path: &str) -> Result<Vec<Step<'_>>, Faults> {
+    let wrong = || -> Faults {
+        let expected = "names and positions as engine.max_num_seqs or workload[0].mix".to_owned();
+        Fault { found: "no path".to_owned(), expected, ..Fault::default() }.into()
     };
     let mut steps = Vec::new();
     for part in path.split('.') {
@@ -136,7 +141,7 @@ fn steps(path: &str) -> Result<Vec<Step<'_>>, Fault> {
     Ok(steps)
 }
 
-fn replace(tree: &mut Node, path: &str, value: &Value) -> Result<String, Fault> {
+fn replace(tree: &mut Node, path: &str, value: &Value) -> Result<String, Faults> {
     let mut node = tree;
     let mut written = String::new();
     for step in steps(path)? {
@@ -158,7 +163,7 @@ fn replace(tree: &mut Node, path: &str, value: &Value) -> Result<String, Fault> 
                 &mut entries[position].node
             }
             (Value::Seq(items), step) => {
-                let index = step.index_in(items).ok_or_else(|| no_element(&step, items))?;
+                let index = step.index_in(items).ok_or_else(|| Faults::from(no_element(&step, items)))?;
                 written += &format!("[{index}]");
                 &mut items[index]
             }
@@ -167,7 +172,8 @@ fn replace(tree: &mut Node, path: &str, value: &Value) -> Result<String, Fault> 
                     found: format!("{other} at {written}"),
                     expected: "a mapping or a list on the way".to_owned(),
                     ..Fault::default()
-                });
+                }
+                .into());
             }
         };
     }

@@ -1,7 +1,7 @@
 //! A grid over anything in a scenario: axes with their values, and what a share of one class means for the others.
 
 use crate::document::Document;
-use crate::fault::{Fault, suggestion};
+use crate::fault::{Fault, Faults, suggestion};
 use crate::yaml::{self, Value};
 use std::fmt;
 
@@ -68,12 +68,10 @@ impl Axis {
     ///
     /// # Errors
     /// What is not of that form, and values that `what` cannot have.
-    pub fn parse(text: &str) -> Result<Axis, Fault> {
-        let wrong = |found: String, expected: &str| Fault {
-            file: format!("--vary {text}"),
-            found,
-            expected: expected.to_owned(),
-            ..Fault::default()
+    pub fn parse(text: &str) -> Result<Axis, Faults> {
+        let wrong = |found: String, expected: &str| -> Faults {
+            let (file, expected) = (format!("--vary {text}"), expected.to_owned());
+            Fault { file, found, expected, ..Fault::default() }.into()
         };
         let form = "WHAT=VALUES, as replicas=4..12 or engine.max_num_seqs=32,64";
         let (name, list) = text.split_once('=').ok_or_else(|| wrong("no =".to_owned(), form))?;
@@ -84,7 +82,7 @@ impl Axis {
         let values = match list.contains("..") {
             true => range(list).map_err(|(found, expected)| wrong(found, &expected))?,
             false => {
-                elements(list).map(|element| scalar(text, element)).collect::<Result<Vec<Value>, Fault>>()?
+                elements(list).map(|element| scalar(text, element)).collect::<Result<Vec<Value>, Faults>>()?
             }
         };
         let what = What::parse(name);
@@ -165,13 +163,12 @@ fn elements(list: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-fn scalar(option: &str, element: &str) -> Result<Value, Fault> {
+fn scalar(option: &str, element: &str) -> Result<Value, Faults> {
     let file = format!("--vary {option}");
-    let parsed = yaml::parse(&file, element.trim());
-    let value = parsed.map_err(|faults| faults.0.into_iter().next().unwrap_or_default())?.value;
+    let value = yaml::parse(&file, element.trim())?.value;
     if value == Value::Null {
         let (found, expected) = ("nothing between commas".to_owned(), "a value".to_owned());
-        return Err(Fault { file, found, expected, ..Fault::default() });
+        return Err(Fault { file, found, expected, ..Fault::default() }.into());
     }
     Ok(value)
 }
@@ -218,13 +215,10 @@ pub fn combinations(axes: &[&Axis]) -> Result<Vec<Vec<usize>>, TooManyCells> {
 ///
 /// # Errors
 /// An unknown class, shares beyond 1, nobody to take what is left, and a trace, whose rows decide.
-pub fn set_mixes(manifest: &mut Document, mixes: &[(&str, f64)], option: &str) -> Result<(), Fault> {
-    let wrong = |found: String, expected: &str, hint: String| Fault {
-        file: option.to_owned(),
-        found,
-        expected: expected.to_owned(),
-        hint,
-        ..Fault::default()
+pub fn set_mixes(manifest: &mut Document, mixes: &[(&str, f64)], option: &str) -> Result<(), Faults> {
+    let wrong = |found: String, expected: &str, hint: String| -> Faults {
+        let (file, expected) = (option.to_owned(), expected.to_owned());
+        Fault { file, found, expected, hint, ..Fault::default() }.into()
     };
     let classes = shares(manifest);
     let names: Vec<&str> = classes.iter().map(|(name, _)| name.as_str()).collect();

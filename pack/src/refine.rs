@@ -76,9 +76,10 @@ pub fn refine<E>(
     Ok(bracket)
 }
 
-/// Finds the capacity from a guess that is probably near: first away from the guess in steps that double until one
-/// rate passes and another fails, then by halves, until the two are within a share `within` of each other. `choose`
-/// may replace a rate by another strictly between the two given bounds, one that is wanted anyway.
+/// Finds the capacity from a guess: first away from it in growing steps until one rate passes and another fails, the
+/// first step by a share `apart`, which is how far off the guess may be; then by halves, until the two are within a
+/// share `within` of each other. `choose` may replace a rate by another strictly between the two given bounds, one
+/// that is wanted anyway.
 ///
 /// A rate a thousandth of the guess that fails ends the search with no passing rate; one a hundred times the guess
 /// that passes, with no failing one.
@@ -87,12 +88,13 @@ pub fn refine<E>(
 /// What `test` gives.
 pub fn search_near<E>(
     guess: f64,
+    apart: f64,
     within: f64,
     choose: impl Fn(f64, f64, f64) -> f64,
     mut test: impl FnMut(f64) -> Result<bool, E>,
 ) -> Result<Bracket, E> {
     let mut bracket = Bracket { passing_rps: 0.0, failing_rps: None };
-    let mut step = 1.0 + within;
+    let mut step = 1.0 + apart;
     let mut wanted = guess;
     for _ in 0..ROUNDS_MAX {
         let (low, high) = (bracket.passing_rps, bracket.failing_rps.unwrap_or(f64::INFINITY));
@@ -165,7 +167,7 @@ mod tests {
                 tests += 1;
                 Ok::<_, ()>(rate <= capacity)
             };
-            let found = search_near(guess, 0.05, |rate, _, _| rate, test).unwrap();
+            let found = search_near(guess, 0.05, 0.05, |rate, _, _| rate, test).unwrap();
             let failing = found.failing_rps.unwrap();
             assert!(found.passing_rps <= capacity && failing > capacity, "{found:?}");
             assert!(failing - found.passing_rps <= 0.05 * failing + 1e-6, "{found:?}");
@@ -175,7 +177,8 @@ mod tests {
 
     #[test]
     fn a_search_without_an_end_stops() {
-        let search = |pass: bool| search_near(10.0, 0.05, |rate, _, _| rate, |_| Ok::<_, ()>(pass)).unwrap();
+        let search =
+            |pass: bool| search_near(10.0, 0.25, 0.05, |rate, _, _| rate, |_| Ok::<_, ()>(pass)).unwrap();
         assert_eq!(search(true).failing_rps, None);
         assert!(search(true).passing_rps >= 100.0);
         assert_eq!(search(false).passing_rps, 0.0);

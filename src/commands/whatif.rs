@@ -61,6 +61,12 @@ enum Stop {
     Failed(CommandError),
 }
 
+/// A rate near which a capacity probably is, and by which share it may be off.
+struct Guess {
+    rps: f64,
+    apart: f64,
+}
+
 /// What a search simulated, and whether it came to its end.
 struct Searched {
     tested: Vec<Tested>,
@@ -196,7 +202,8 @@ impl<'a> Grid<'a> {
             let near = inside.min_by(|a, b| (a - wanted).abs().total_cmp(&(b - wanted).abs()));
             near.filter(|rate| (rate - wanted).abs() <= reach).unwrap_or(wanted)
         };
-        let search = search_near(self.guess(index)?, self.args.within, choose, |rps| {
+        let guess = self.guess(index)?;
+        let search = search_near(guess.rps, guess.apart, self.args.within, choose, |rps| {
             let result =
                 self.simulate(index, rps, progress).map_err(Stop::Failed)?.ok_or(Stop::Interrupted)?;
             let pass = result.pass;
@@ -210,25 +217,22 @@ impl<'a> Grid<'a> {
         }
     }
 
-    /// A rate near which the capacity probably is: by replicas, from what has been found, or from the scenario's
-    /// own rates.
-    fn guess(&self, index: usize) -> Result<f64, CommandError> {
+    /// Where to begin: by replicas, from what has been found, or else from the scenario's own rates.
+    fn guess(&self, index: usize) -> Result<Guess, CommandError> {
         let replicas = f64::from(self.configurations[index].replicas);
         let known: Vec<(f64, f64)> = self
             .configurations
             .iter()
             .filter_map(|c| Some((f64::from(c.replicas), c.capacity_rps()? / f64::from(c.replicas))))
             .collect();
-        let per_replica = match (known.first(), known.last()) {
-            (Some(&(r0, c0)), Some(&(r1, c1))) if r1 > r0 => c0 + (c1 - c0) * (replicas - r0) / (r1 - r0),
-            (Some(&(_, c0)), Some(&(_, c1))) => (c0 + c1) / 2.0,
-            _ => {
-                let loaded = self.loaded(index)?;
-                let rates = &loaded.scenario.experiment.rates_rps;
-                rates[(rates.len() - 1) / 2] / f64::from(loaded.manifest.engine.placement.replicas)
-            }
+        let (Some(&(r0, c0)), Some(&(r1, c1))) = (known.first(), known.last()) else {
+            let loaded = self.loaded(index)?;
+            let rates = &loaded.scenario.experiment.rates_rps;
+            let of_one = rates[(rates.len() - 1) / 2] / f64::from(loaded.manifest.engine.placement.replicas);
+            return Ok(Guess { rps: of_one * replicas, apart: 0.25 });
         };
-        Ok(per_replica * replicas)
+        let share = if r1 > r0 { (replicas - r0) / (r1 - r0) } else { 0.5 };
+        Ok(Guess { rps: (c0 + (c1 - c0) * share) * replicas, apart: self.args.within })
     }
 
     /// Simulates the cells that no capacity decides, all at once; what comes out may leave others undecided.

@@ -35,7 +35,7 @@ impl Success {
 
     /// That of a row without our own columns; None if it did not succeed.
     pub fn of_foreign(row: &ForeignRow) -> Option<Success> {
-        (row.outcome == Outcome::Ok).then(|| Success {
+        (row.outcome == Outcome::Ok).then_some(Success {
             ttft: row.ttft,
             tpot_ms: row.tpot_ms,
             e2e: row.e2e,

@@ -4,6 +4,7 @@ use super::heat::{Fill, HeatCell, HeatMap};
 use super::html::{figure, notes, number, page, percent, table};
 use super::svg::{Chart, Point, Series};
 use crate::whatif::{Basis, Cell, Configuration, Tail, Tested};
+use std::fmt::Write as _;
 
 /// Lines of a chart: as many as differ in black and white.
 const LINES_MAX: usize = 5;
@@ -41,6 +42,9 @@ pub fn whatif_html(input: &WhatifPage) -> String {
     body.push_str(&tails(input, "P95 TPOT", |tail| tail.p95_tpot_over_cutoff));
     body.push_str("</div>\n");
     body.push_str(&notes("Before you believe the numbers", input.remarks));
+    if let Some((name, _)) = input.rates {
+        let _ = write!(body, "<h2>All cells</h2>\n{}", cell_table(input, name));
+    }
     page(input.title, input.verdict, &body)
 }
 
@@ -90,8 +94,29 @@ fn verdicts(input: &WhatifPage, name: &str, rates: &[f64]) -> String {
         &format!("Configurations by {name}"),
         "Well below a rate that passes and well above one that fails, a cell is inferred, not simulated.",
         &map.svg(),
-        &cell_table(input, name),
+        &spans(input),
     )
+}
+
+/// From which to which rate a configuration does what.
+fn spans(input: &WhatifPage) -> String {
+    let columns = ["passes up to", "within target up to", "fails from", "cells simulated"];
+    let head: Vec<&str> = input.axes.iter().copied().chain(columns).collect();
+    let row = |configuration: &Configuration| {
+        let rates_where = |holds: fn(&Cell) -> bool| {
+            configuration.cells.iter().filter(move |cell| holds(cell)).map(|cell| cell.offered_rps)
+        };
+        let passing = |cell: &Cell| cell.pass == Some(true);
+        let mut row = configuration.settings.clone();
+        row.extend([
+            number(rates_where(passing).max_by(f64::total_cmp)),
+            number(rates_where(|cell| cell.within_target == Some(true)).max_by(f64::total_cmp)),
+            number(rates_where(|cell| cell.pass == Some(false)).min_by(f64::total_cmp)),
+            rates_where(|cell| cell.basis == Basis::Simulated).count().to_string(),
+        ]);
+        row
+    };
+    table(&head, &input.configurations.iter().map(row).collect::<Vec<_>>())
 }
 
 fn cell_table(input: &WhatifPage, rate_name: &str) -> String {
