@@ -33,6 +33,14 @@ pub enum Command {
     ///
     /// Example: scaleproof plan scenarios/tp2-dp4 --peak 36
     Plan(PlanArgs),
+    /// Explore a grid over anything in a scenario: capacity, headroom and tails of each cell
+    ///
+    /// Example: scaleproof whatif scenarios/tp2-dp4 --vary replicas=4..12 --vary peak=20..60
+    Whatif(WhatifArgs),
+    /// Put two packs side by side, with differences and their intervals
+    ///
+    /// Example: scaleproof compare out/simulate-tp2-dp4 out/simulate-tp2-dp4-2
+    Compare(CompareArgs),
     /// Judge a requests.csv by a manifest's cutoffs and gates, and print one JSON object
     ///
     /// Example: scaleproof analyze requests.csv --manifest workload-manifest.yaml --duration-s 300
@@ -184,6 +192,43 @@ pub struct PlanArgs {
     pub spare: u32,
 }
 
+/// Arguments of `whatif`.
+#[derive(Debug, Args)]
+pub struct WhatifArgs {
+    #[command(flatten)]
+    pub common: ScenarioArgs,
+    /// What to vary, and its values: a..b, a..b..step (whole numbers) or x,y,z. What: replicas, peak, rps,
+    /// mix.CLASS, or a path in the scenario (engine.max_num_seqs), the manifest (workload.CLASS.input_tokens) or
+    /// the profile (profile.step_time.base_us). Give it several times for a grid
+    #[arg(long, value_name = "WHAT=VALUES", required = true)]
+    pub vary: Vec<String>,
+    /// Find each capacity to within this share of it. Peaks within half of it of the capacity are simulated, the
+    /// others inferred
+    #[arg(long, value_name = "SHARE", default_value = "0.05", value_parser = tolerance)]
+    pub within: f64,
+    /// Simulate every cell of a peak, also those that the capacity decides
+    #[arg(long)]
+    pub every_cell: bool,
+}
+
+/// Arguments of `compare`.
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// The first pack: a directory with requests.csv and slo-report.json
+    pub a: PathBuf,
+    /// The second pack; differences are second minus first
+    pub b: PathBuf,
+    /// Compare although the schedules differ, or are not known
+    #[arg(long)]
+    pub different_schedules: bool,
+    /// Seed of the intervals' bootstrap
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// How to print the result
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+}
+
 /// Arguments of `analyze`.
 #[derive(Debug, Args)]
 pub struct AnalyzeArgs {
@@ -277,6 +322,15 @@ fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if (0.0..=1e9).contains(&value) => Ok(value),
         Ok(value) => Err(format!("found {value}; expected seconds from 0 to 1e9")),
+        Err(_) => Err("expected a number".to_owned()),
+    }
+}
+
+/// A share of a capacity that a search may leave open.
+fn tolerance(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if (0.001..=0.5).contains(&value) => Ok(value),
+        Ok(value) => Err(format!("found {value}; expected a share from 0.001 to 0.5")),
         Err(_) => Err("expected a number".to_owned()),
     }
 }

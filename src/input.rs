@@ -3,8 +3,11 @@
 use crate::args::{Cache, ScenarioArgs};
 use crate::exit::CommandError;
 use crate::files::{read_bytes, read_text};
+use scaleproof_pack::document::Document;
+use scaleproof_pack::fault::Faults;
+use scaleproof_pack::grid::{self, Axis, What};
 use scaleproof_pack::hash::sha256_hex;
-use scaleproof_pack::manifest::{ArrivalPattern, Manifest};
+use scaleproof_pack::manifest::{ArrivalPattern, Manifest, TraceFormat};
 use scaleproof_pack::report::{ProfileFacts, SystemFacts};
 use scaleproof_pack::schedule::trace_rate_rps;
 use scaleproof_pack::trace::Trace;
@@ -13,6 +16,7 @@ use scaleproof_sim::engine::vllm::VllmScheduler;
 use scaleproof_sim::profile::Profile;
 use scaleproof_sim::scenario::Scenario;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A scenario with all that it names, checked.
 pub struct Loaded {
@@ -31,96 +35,216 @@ pub struct Loaded {
     /// SHA-256 of the profile's file, in hexadecimal.
     pub profile_sha256: String,
     /// The trace, for a replay.
-    pub trace: Option<Trace>,
+    pub trace: Option<Arc<Trace>>,
 }
 
 /// The files of a scenario's directory, and of every pack.
 pub const MANIFEST: &str = "workload-manifest.yaml";
 /// See [`MANIFEST`].
 pub const SCENARIO: &str = "scenario.yaml";
+/// Before the path of a field of the profile.
+const PROFILE_PREFIX: &str = "profile.";
 
 /// Loads the scenario that the arguments name, with what they change in it.
 pub fn load(args: &ScenarioArgs) -> Result<Loaded, CommandError> {
-    let mut loaded = load_directory(&args.scenario, args.trace.as_deref())?;
-    if let Some(seed) = args.seed {
-        loaded.manifest.client.request_schedule_seed = seed;
-    }
-    Ok(loaded)
-}
-
-/// Loads the scenario in a directory, with `trace` instead of the file that its manifest names.
-fn load_directory(directory: &Path, trace: Option<&Path>) -> Result<Loaded, CommandError> {
-    let mut loaded = load_files(directory)?;
-    loaded.trace = load_trace(directory, &loaded.manifest, trace)?;
-    Ok(loaded)
+    Sources::read(args)?.build(&[])
 }
 
 /// Loads a scenario's own files and its profile, but no trace.
 pub fn load_files(directory: &Path) -> Result<Loaded, CommandError> {
-    if !directory.is_dir() {
-        return Err(CommandError::bad_input(format!(
-            "{}: found no directory; expected a scenario, a directory with {MANIFEST} and {SCENARIO}; \
-             scenarios/tp2-dp4 is one",
-            directory.display()
-        )));
-    }
-    let (manifest_path, scenario_path) = (directory.join(MANIFEST), directory.join(SCENARIO));
-    let (manifest_text, scenario_text) = (read_text(&manifest_path)?, read_text(&scenario_path)?);
-    let mut manifest = Manifest::parse(&manifest_path.display().to_string(), &manifest_text)
-        .map_err(CommandError::bad_input)?;
-    let scenario_name = scenario_path.display().to_string();
-    let profile_path = directory
-        .join(Scenario::profile_path(&scenario_name, &scenario_text).map_err(CommandError::bad_input)?);
-    let profile_text = read_text(&profile_path)?;
-    let profile = Profile::parse(&profile_path.display().to_string(), &profile_text)
-        .map_err(CommandError::bad_input)?;
-    let scenario = Scenario::parse(&scenario_name, &scenario_text, &profile, &manifest)
-        .map_err(CommandError::bad_input)?;
-    if manifest.prefix_groups.is_empty() {
-        manifest.prefix_groups.clone_from(&scenario.prefix_groups);
-    }
-    let profile_sha256 = sha256_hex(profile_text.as_bytes());
-    let loaded = Loaded {
-        directory: directory.to_owned(),
-        manifest_text,
-        manifest,
-        scenario_text,
-        scenario,
-        profile,
-        profile_sha256,
-        trace: None,
-    };
-    loaded.refuse_what_is_not_modelled()?;
-    Ok(loaded)
+    Sources::of(directory)?.build_files(&[])
 }
 
-fn load_trace(
-    directory: &Path,
-    manifest: &Manifest,
-    given: Option<&Path>,
-) -> Result<Option<Trace>, CommandError> {
-    let ArrivalPattern::Trace(source) = &manifest.client.arrivals else {
-        return match given {
-            None => Ok(None),
-            Some(path) => Err(CommandError::bad_input(format!(
-                "--trace {}: found a manifest whose arrivals are generated; expected `arrival_pattern: trace`; \
-                 remove --trace or change the manifest",
-                path.display()
-            ))),
-        };
-    };
-    let path = given.map_or_else(|| directory.join(&source.file), Path::to_owned);
-    if given.is_none() && !path.exists() {
-        return Err(CommandError::bad_input(format!(
-            "{}: found no such file; expected the trace that the manifest names; put it there or give it with \
-             --trace FILE",
-            path.display()
-        )));
+/// A value for an axis of a grid.
+pub type Setting<'a> = (&'a Axis, usize);
+
+/// The files of a scenario, read once, of which variants are built.
+pub struct Sources {
+    directory: PathBuf,
+    manifest_text: String,
+    manifest: Document,
+    scenario_text: String,
+    scenario: Document,
+    seed: Option<u64>,
+    /// The trace to replay instead of the manifest's.
+    trace: Option<PathBuf>,
+    /// Traces are large: variants share them.
+    traces: Mutex<Vec<(PathBuf, TraceFormat, Arc<Trace>)>>,
+}
+
+/// Which file a field is in.
+enum Target {
+    Scenario,
+    Manifest,
+    Profile,
+}
+
+impl Sources {
+    /// Reads the two files of the arguments' scenario.
+    pub fn read(args: &ScenarioArgs) -> Result<Sources, CommandError> {
+        let sources = Sources::of(&args.scenario)?;
+        Ok(Sources { seed: args.seed, trace: args.trace.clone(), ..sources })
     }
-    let bytes = read_bytes(&path)?;
-    let trace =
-        Trace::parse(&path.display().to_string(), source.format, &bytes).map_err(CommandError::bad_input)?;
-    Ok(Some(trace))
+
+    /// Reads a directory's two files.
+    fn of(directory: &Path) -> Result<Sources, CommandError> {
+        if !directory.is_dir() {
+            return Err(CommandError::bad_input(format!(
+                "{}: found no directory; expected a scenario, a directory with {MANIFEST} and {SCENARIO}; \
+                 scenarios/tp2-dp4 is one",
+                directory.display()
+            )));
+        }
+        let (manifest_text, manifest) = read_document(&directory.join(MANIFEST))?;
+        let (scenario_text, scenario) = read_document(&directory.join(SCENARIO))?;
+        Ok(Sources {
+            directory: directory.to_owned(),
+            manifest_text,
+            manifest,
+            scenario_text,
+            scenario,
+            seed: None,
+            trace: None,
+            traces: Mutex::default(),
+        })
+    }
+
+    /// The scenario with these settings in it. Whatever checks the files checks the settings too. Rates and replicas
+    /// are no settings of a file: they are left out here.
+    pub fn build(&self, settings: &[Setting<'_>]) -> Result<Loaded, CommandError> {
+        let mut loaded = self.build_files(settings)?;
+        loaded.trace = self.trace(&loaded.manifest)?;
+        Ok(loaded)
+    }
+
+    /// The same without the trace.
+    fn build_files(&self, settings: &[Setting<'_>]) -> Result<Loaded, CommandError> {
+        let (mut manifest, mut scenario) = (self.manifest.clone(), self.scenario.clone());
+        let mut of_profile = Vec::new();
+        for &(axis, value) in settings {
+            let What::Field(field) = &axis.what else { continue };
+            let option = axis.option(value);
+            let document = match self.target(field, &option)? {
+                Target::Scenario => &mut scenario,
+                Target::Manifest => &mut manifest,
+                Target::Profile => {
+                    of_profile.push((&field[PROFILE_PREFIX.len()..], &axis.values[value], option));
+                    continue;
+                }
+            };
+            document.set(field, &axis.values[value], &option).map_err(CommandError::bad_input)?;
+        }
+        set_mixes(&mut manifest, settings)?;
+        let path = self.directory.join(Scenario::profile_path(&scenario).map_err(CommandError::bad_input)?);
+        let (profile_text, mut profile) = read_document(&path)?;
+        for (field, value, option) in of_profile {
+            profile.knows(field, &option, Profile::of).map_err(CommandError::bad_input)?;
+            profile.set(field, value, &option).map_err(CommandError::bad_input)?;
+        }
+        self.check(&manifest, &scenario, &profile, &profile_text)
+    }
+
+    /// Reads the three documents as what they are.
+    fn check(
+        &self,
+        manifest: &Document,
+        scenario: &Document,
+        profile: &Document,
+        profile_text: &str,
+    ) -> Result<Loaded, CommandError> {
+        let mut manifest = Manifest::of(manifest).map_err(CommandError::bad_input)?;
+        let profile = Profile::of(profile).map_err(CommandError::bad_input)?;
+        let scenario = Scenario::of(scenario, &profile, &manifest).map_err(CommandError::bad_input)?;
+        if let Some(seed) = self.seed {
+            manifest.client.request_schedule_seed = seed;
+        }
+        if manifest.prefix_groups.is_empty() {
+            manifest.prefix_groups.clone_from(&scenario.prefix_groups);
+        }
+        let loaded = Loaded {
+            directory: self.directory.clone(),
+            manifest_text: self.manifest_text.clone(),
+            manifest,
+            scenario_text: self.scenario_text.clone(),
+            scenario,
+            profile,
+            profile_sha256: sha256_hex(profile_text.as_bytes()),
+            trace: None,
+        };
+        loaded.refuse_what_is_not_modelled()?;
+        Ok(loaded)
+    }
+
+    /// Which file knows a field: the scenario, else the manifest.
+    fn target(&self, field: &str, option: &str) -> Result<Target, CommandError> {
+        if field.starts_with(PROFILE_PREFIX) {
+            return Ok(Target::Profile);
+        }
+        let base = self.build(&[])?;
+        let read = |document: &Document| Scenario::of(document, &base.profile, &base.manifest);
+        let Err(of_scenario) = self.scenario.knows(field, option, read) else { return Ok(Target::Scenario) };
+        let Err(of_manifest) = self.manifest.knows(field, option, Manifest::of) else {
+            return Ok(Target::Manifest);
+        };
+        let near = |faults: &Faults| faults.0.iter().any(|fault| fault.hint.starts_with("did"));
+        let mut faults = if near(&of_manifest) || !near(&of_scenario) { of_manifest } else { of_scenario };
+        if let Some(hint) = What::word_near(field) {
+            faults.0.iter_mut().for_each(|fault| fault.hint.clone_from(&hint));
+        }
+        Err(CommandError::bad_input(faults))
+    }
+
+    fn trace(&self, manifest: &Manifest) -> Result<Option<Arc<Trace>>, CommandError> {
+        let ArrivalPattern::Trace(source) = &manifest.client.arrivals else {
+            return match &self.trace {
+                None => Ok(None),
+                Some(path) => Err(CommandError::bad_input(format!(
+                    "--trace {}: found a manifest whose arrivals are generated; expected `arrival_pattern: trace`; \
+                     remove --trace or change the manifest",
+                    path.display()
+                ))),
+            };
+        };
+        let path = self.trace.clone().unwrap_or_else(|| self.directory.join(&source.file));
+        let mut traces = self.traces.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((.., trace)) = traces.iter().find(|(p, format, _)| *p == path && *format == source.format)
+        {
+            return Ok(Some(Arc::clone(trace)));
+        }
+        if self.trace.is_none() && !path.exists() {
+            return Err(CommandError::bad_input(format!(
+                "{}: found no such file; expected the trace that the manifest names; put it there or give it with \
+                 --trace FILE",
+                path.display()
+            )));
+        }
+        let trace = Trace::parse(&path.display().to_string(), source.format, &read_bytes(&path)?)
+            .map_err(CommandError::bad_input)?;
+        traces.push((path, source.format, Arc::new(trace)));
+        Ok(traces.last().map(|(.., trace)| Arc::clone(trace)))
+    }
+}
+
+fn read_document(path: &Path) -> Result<(String, Document), CommandError> {
+    let text = read_text(path)?;
+    let document = Document::parse(&path.display().to_string(), &text).map_err(CommandError::bad_input)?;
+    Ok((text, document))
+}
+
+/// The shares of classes among the settings, all at once: each leaves less to the other classes.
+fn set_mixes(manifest: &mut Document, settings: &[Setting<'_>]) -> Result<(), CommandError> {
+    let mut mixes = Vec::new();
+    let mut options = Vec::new();
+    for &(axis, value) in settings {
+        if let (What::Mix(class), Some(share)) = (&axis.what, grid::number(&axis.values[value])) {
+            mixes.push((class.as_str(), share));
+            options.push(axis.option(value));
+        }
+    }
+    if mixes.is_empty() {
+        return Ok(());
+    }
+    grid::set_mixes(manifest, &mixes, &options.join(", ")).map_err(CommandError::bad_input)
 }
 
 impl Loaded {

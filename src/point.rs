@@ -59,12 +59,18 @@ impl Point {
 
     /// Its schedule.
     pub fn schedule(&self, loaded: &Loaded) -> Result<Schedule, CommandError> {
-        Schedule::generate(&loaded.manifest, self.load, self.run, loaded.trace.as_ref(), self.shared_prefixes)
-            .map_err(|error| match error {
-                // These name the trace's file.
-                ScheduleError::Trace(faults) => CommandError::bad_input(faults),
-                other => CommandError::bad_input(format!("{}: {other}", loaded.manifest_file())),
-            })
+        Schedule::generate(
+            &loaded.manifest,
+            self.load,
+            self.run,
+            loaded.trace.as_deref(),
+            self.shared_prefixes,
+        )
+        .map_err(|error| match error {
+            // These name the trace's file.
+            ScheduleError::Trace(faults) => CommandError::bad_input(faults),
+            other => CommandError::bad_input(format!("{}: {other}", loaded.manifest_file())),
+        })
     }
 
     /// What the point rests on, for its report.
@@ -116,6 +122,47 @@ impl Point {
         };
         let (report, samples) = recorder.finish(loaded, self, &schedule, &summary, directory)?;
         Ok(PointResult { point: *self, directory: directory.to_owned(), report, samples })
+    }
+
+    /// Simulates the point for its report alone, and writes nothing. None if the user asked to stop meanwhile.
+    pub fn report(&self, loaded: &Loaded, progress: &Progress) -> Result<Option<Report>, CommandError> {
+        let schedule = self.schedule(loaded)?;
+        let config = loaded.scenario.run_config(&loaded.manifest, &loaded.profile, self.replicas);
+        let mut judge = Judge { analyzer: Analyzer::new(&loaded.manifest), progress, shown: 0 };
+        let summary = scaleproof_sim::run(&config, &schedule, &|| loaded.engine(), &mut judge)
+            .map_err(CommandError::could_not_run)?;
+        if summary.stopped {
+            return Ok(None);
+        }
+        let mut report = judge.analyzer.finish(self.facts(loaded, &schedule), Stated::default());
+        report.warnings.extend(warnings(loaded, &summary, None));
+        Ok(Some(report))
+    }
+}
+
+/// Takes what a run yields into the analyzer alone.
+struct Judge<'a> {
+    analyzer: Analyzer,
+    progress: &'a Progress,
+    shown: u64,
+}
+
+impl Observer for Judge<'_> {
+    fn record(&mut self, record: &Record) {
+        self.analyzer.push(record);
+    }
+
+    fn sample(&mut self, row: &TimelineRow) {
+        self.analyzer.push_sample(row);
+    }
+
+    fn progress(&mut self, progress: experiment::Progress) {
+        self.progress.advance(progress.ended - self.shown);
+        self.shown = progress.ended;
+    }
+
+    fn stop(&mut self) -> bool {
+        interrupted()
     }
 }
 
@@ -172,7 +219,7 @@ impl<'a> Recorder<'a> {
         let mut report = self.analyzer.finish(facts, Stated::default());
         let cache = CacheReport::of(schedule, &self.samples, loaded.scenario.scheduler.block_size);
         report.prefix_cache = Some(cache);
-        report.warnings.extend(warnings(loaded, summary, &cache));
+        report.warnings.extend(warnings(loaded, summary, Some(&cache)));
         files::write(&directory.join(MANIFEST), loaded.manifest_text.as_bytes())?;
         files::write(&directory.join(SCENARIO), loaded.scenario_text.as_bytes())?;
         let json = serde_json::to_string_pretty(&report).map_err(CommandError::could_not_run)?;
@@ -197,7 +244,7 @@ fn write_timeline(file: Pending, rows: &[TimelineRow]) -> io::Result<Pending> {
 }
 
 /// What of a run a reader should know before believing its numbers.
-fn warnings(loaded: &Loaded, summary: &RunSummary, cache: &CacheReport) -> Vec<String> {
+fn warnings(loaded: &Loaded, summary: &RunSummary, cache: Option<&CacheReport>) -> Vec<String> {
     let seen = summary.replicas.iter().fold(Extremes::default(), |seen, replica| seen.max(replica.extremes));
     let mut warnings = loaded.profile.validity.exceeded(&seen);
     for warning in &mut warnings {
@@ -209,8 +256,8 @@ fn warnings(loaded: &Loaded, summary: &RunSummary, cache: &CacheReport) -> Vec<S
             summary.continued
         ));
     }
-    if let (Some(false), Some(early), Some(expected)) =
-        (cache.warm_from_the_start, cache.early_hit_share, cache.expected_hit_share)
+    if let Some(cache) = cache.filter(|cache| cache.warm_from_the_start == Some(false))
+        && let (Some(early), Some(expected)) = (cache.early_hit_share, cache.expected_hit_share)
     {
         warnings.push(format!(
             "the cache was not warm when the window began: {:.1} % of prompt tokens hit in its first tenth, {:.1} % \

@@ -36,14 +36,9 @@ pub struct Study {
 impl Study {
     /// Loads the scenario and makes the pack's directory.
     pub fn open(args: &ScenarioArgs, command: &str) -> Result<Study, CommandError> {
-        if let Some(threads) = args.threads {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.into());
-            pool.build_global().map_err(CommandError::could_not_run)?;
-        }
+        use_threads(args)?;
         let loaded = input::load(args)?;
-        let name = args.scenario.file_name().map_or_else(|| "scenario".into(), |n| n.to_string_lossy());
-        let directory =
-            files::output_directory(args.out.as_deref(), &format!("{command}-{name}"), args.resume)?;
+        let directory = pack_directory(args, command)?;
         let first = args.cache.iter().take(1).copied().collect::<Vec<_>>();
         let shared_prefixes = loaded.shared_prefixes(&first)?;
         let (format, resume) = (args.format, args.resume);
@@ -179,6 +174,19 @@ impl Study {
         };
         print_out(&printed)
     }
+}
+
+/// Uses as many threads as asked for.
+pub fn use_threads(args: &ScenarioArgs) -> Result<(), CommandError> {
+    let Some(threads) = args.threads else { return Ok(()) };
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.into());
+    pool.build_global().map_err(CommandError::could_not_run)
+}
+
+/// Makes the directory of a command's pack, named after the command and the scenario.
+pub fn pack_directory(args: &ScenarioArgs, command: &str) -> Result<PathBuf, CommandError> {
+    let name = args.scenario.file_name().map_or_else(|| "scenario".into(), |n| n.to_string_lossy());
+    files::output_directory(args.out.as_deref(), &format!("{command}-{name}"), args.resume)
 }
 
 /// Writes to standard output. A reader that went away is no error, a full disk is.

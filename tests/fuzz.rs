@@ -7,6 +7,7 @@
 
 use proptest::prelude::*;
 use scaleproof_pack::analyze::Analyzer;
+use scaleproof_pack::document::Document;
 use scaleproof_pack::lint::{lint, lint_scenario};
 use scaleproof_pack::manifest::{Manifest, TraceFormat};
 use scaleproof_pack::requests_csv::Reader;
@@ -132,7 +133,8 @@ proptest! {
     #[test]
     fn scenarios(bytes in broken(SCENARIO)) {
         let (text, profile, manifest) = (text(&bytes), Profile::parse("p", PROFILE).unwrap(), manifest());
-        let _ = Scenario::profile_path("s", &text).map_err(|faults| faults.to_string());
+        let path = Document::parse("s", &text).and_then(|document| Scenario::profile_path(&document));
+        let _ = path.map_err(|faults| faults.to_string());
         let _ = lint_scenario(("m", MANIFEST), ("s", &text)).map_err(|faults| faults.to_string());
         if let Ok(scenario) = Scenario::parse("s", &text, &profile, &manifest) {
             let _ = scenario.run_config(&manifest, &profile, 2);

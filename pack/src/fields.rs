@@ -26,6 +26,9 @@ use std::cell::RefCell;
 use std::fmt;
 use std::ops::RangeInclusive;
 
+/// What is found where nobody asked for a field.
+pub(crate) const UNKNOWN_FIELD: &str = "an unknown field";
+
 /// Holds a file's name and the faults found so far.
 pub struct Reader {
     file: String,
@@ -43,29 +46,40 @@ impl Reader {
         text: &str,
         build: impl FnOnce(&mut Fields<'_>) -> Option<T>,
     ) -> Result<T, Faults> {
-        Reader::read_some(file, text, |fields| {
+        Reader::read_tree(file, &yaml::parse(file, text)?, build)
+    }
+
+    /// The same for a text that is parsed already.
+    ///
+    /// # Errors
+    /// As [`Reader::read`].
+    pub fn read_tree<T>(
+        file: &str,
+        tree: &Node,
+        build: impl FnOnce(&mut Fields<'_>) -> Option<T>,
+    ) -> Result<T, Faults> {
+        Reader::read_some(file, tree, |fields| {
             let built = build(fields);
             fields.refuse_unknown();
             built
         })
     }
 
-    /// As [`Reader::read`], without a word about the fields that `build` did not ask for.
+    /// As [`Reader::read_tree`], without a word about the fields that `build` did not ask for.
     ///
     /// # Errors
     /// All faults of what `build` read, in the order of their lines.
     pub fn read_some<T>(
         file: &str,
-        text: &str,
+        tree: &Node,
         build: impl FnOnce(&mut Fields<'_>) -> Option<T>,
     ) -> Result<T, Faults> {
-        let tree = yaml::parse(file, text)?;
         let reader = Reader { file: file.to_owned(), faults: RefCell::default() };
         let top = Item {
             reader: &reader,
             path: String::new(),
             place: tree.place,
-            node: Some(&tree),
+            node: Some(tree),
             required: true,
         };
         let built = top.fields().and_then(|mut fields| build(&mut fields));
@@ -141,7 +155,7 @@ impl<'a> Fields<'a> {
             if !self.known.contains(&entry.key.as_str()) {
                 let hint = suggestion(&entry.key, self.known.iter().copied());
                 let path = join(&self.path, &entry.key);
-                self.reader.add(entry.key_place, &path, "an unknown field".into(), "", hint);
+                self.reader.add(entry.key_place, &path, UNKNOWN_FIELD.into(), "", hint);
             }
         }
     }

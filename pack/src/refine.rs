@@ -76,6 +76,48 @@ pub fn refine<E>(
     Ok(bracket)
 }
 
+/// Finds the capacity from a guess: first away from it in growing steps until one rate passes and another fails, the
+/// first step by a share `apart`, which is how far off the guess may be; then by halves, until the two are within a
+/// share `within` of each other. `choose` may replace a rate by another strictly between the two given bounds, one
+/// that is wanted anyway.
+///
+/// A rate a thousandth of the guess that fails ends the search with no passing rate; one a hundred times the guess
+/// that passes, with no failing one.
+///
+/// # Errors
+/// What `test` gives.
+pub fn search_near<E>(
+    guess: f64,
+    apart: f64,
+    within: f64,
+    choose: impl Fn(f64, f64, f64) -> f64,
+    mut test: impl FnMut(f64) -> Result<bool, E>,
+) -> Result<Bracket, E> {
+    let mut bracket = Bracket { passing_rps: 0.0, failing_rps: None };
+    let mut step = 1.0 + apart;
+    let mut wanted = guess;
+    for _ in 0..ROUNDS_MAX {
+        let (low, high) = (bracket.passing_rps, bracket.failing_rps.unwrap_or(f64::INFINITY));
+        let rate = readable(choose(wanted, low, high));
+        bracket.narrow(&[rate], &[test(rate)?]);
+        wanted = match bracket {
+            Bracket { passing_rps, failing_rps: None } => passing_rps * step,
+            Bracket { passing_rps, failing_rps: Some(failing) } if passing_rps > 0.0 => {
+                if failing - passing_rps <= within * failing * (1.0 + 1e-9) {
+                    return Ok(bracket);
+                }
+                (passing_rps + failing) / 2.0
+            }
+            Bracket { failing_rps, .. } => failing_rps.unwrap_or(guess) / step,
+        };
+        if wanted > guess * 1e2 || wanted < guess * FLOOR {
+            return Ok(bracket);
+        }
+        step = (step * step).min(2.0);
+    }
+    Ok(bracket)
+}
+
 /// To three decimals where that moves the rate by less than a thousandth: people read these rates.
 fn readable(rate: f64) -> f64 {
     if rate >= 1.0 { (rate * 1e3).round() / 1e3 } else { rate }
@@ -113,6 +155,33 @@ mod tests {
         assert!(up.passing_rps > 99.7 && up.passing_rps <= 100.0);
         let (down, _) = search(Bracket::of(&[(16.0, false), (20.0, false)]), 3.0, 2);
         assert!(down.passing_rps > 2.7 && down.passing_rps <= 3.0);
+    }
+
+    #[test]
+    fn a_good_guess_needs_few_tests_and_a_bad_one_some_more() {
+        for (guess, capacity, tests_max) in
+            [(24.0, 24.7, 3), (24.0, 23.4, 3), (24.0, 30.0, 7), (10.0, 60.0, 12), (60.0, 2.0, 12)]
+        {
+            let mut tests = 0;
+            let test = |rate: f64| {
+                tests += 1;
+                Ok::<_, ()>(rate <= capacity)
+            };
+            let found = search_near(guess, 0.05, 0.05, |rate, _, _| rate, test).unwrap();
+            let failing = found.failing_rps.unwrap();
+            assert!(found.passing_rps <= capacity && failing > capacity, "{found:?}");
+            assert!(failing - found.passing_rps <= 0.05 * failing + 1e-6, "{found:?}");
+            assert!(tests <= tests_max, "{guess} to {capacity}: {tests} tests");
+        }
+    }
+
+    #[test]
+    fn a_search_without_an_end_stops() {
+        let search =
+            |pass: bool| search_near(10.0, 0.25, 0.05, |rate, _, _| rate, |_| Ok::<_, ()>(pass)).unwrap();
+        assert_eq!(search(true).failing_rps, None);
+        assert!(search(true).passing_rps >= 100.0);
+        assert_eq!(search(false).passing_rps, 0.0);
     }
 
     #[test]

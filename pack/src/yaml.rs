@@ -72,6 +72,18 @@ impl fmt::Display for Value {
     }
 }
 
+impl Value {
+    /// As one writes it: text without quotes.
+    #[must_use]
+    pub fn plain(&self) -> String {
+        match self {
+            Value::Str(text) => text.clone(),
+            Value::Float(value) => value.to_string(),
+            other => other.to_string(),
+        }
+    }
+}
+
 /// Reads one YAML document. Aliases are expanded within limits that an alias bomb exceeds; an empty document is
 /// [`Value::Null`].
 ///

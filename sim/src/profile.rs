@@ -5,8 +5,9 @@ use crate::engine::cudagraph::{CudagraphMode, Cudagraphs};
 use crate::engine::{EngineConfig, SchedulingPolicy};
 use crate::replica::{Extremes, FrontEnd};
 use crate::step_time::{Coefficients, GraphSettings, GraphTimes, HostCost, StepTime};
+use scaleproof_pack::document::Document;
 use scaleproof_pack::fault::Faults;
-use scaleproof_pack::fields::{Fields, Item, Reader, above, from_to};
+use scaleproof_pack::fields::{Fields, Item, above, from_to};
 use scaleproof_pack::time::Nanos;
 use std::fmt;
 
@@ -121,7 +122,15 @@ impl Profile {
     /// # Errors
     /// All faults of the file, each with its line.
     pub fn parse(file: &str, text: &str) -> Result<Profile, Faults> {
-        Reader::read(file, text, |fields| {
+        Profile::of(&Document::parse(file, text)?)
+    }
+
+    /// The same for a file that is parsed already.
+    ///
+    /// # Errors
+    /// As [`Profile::parse`].
+    pub fn of(document: &Document) -> Result<Profile, Faults> {
+        document.read(|fields| {
             let name = fields.req("profile").string();
             let kind = fields.req("kind").word(&ProfileKind::WORDS);
             let gpu = fields.opt("gpu").string();

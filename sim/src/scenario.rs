@@ -4,8 +4,9 @@
 use crate::engine::EngineConfig;
 use crate::profile::{Profile, mapping, read_scheduler};
 use crate::setup::{Enough, RunConfig, ServerLimits};
+use scaleproof_pack::document::Document;
 use scaleproof_pack::fault::Faults;
-use scaleproof_pack::fields::{Fields, Item, Reader, above, from_to};
+use scaleproof_pack::fields::{Fields, Item, above, from_to};
 use scaleproof_pack::manifest::{Manifest, PrefixGroup, read_prefix_groups};
 use scaleproof_pack::time::Nanos;
 use scaleproof_policy::RouterPolicy;
@@ -63,16 +64,24 @@ impl Scenario {
     ///
     /// # Errors
     /// If the file is no mapping or names no profile.
-    pub fn profile_path(file: &str, text: &str) -> Result<String, Faults> {
-        Reader::read_some(file, text, |fields| fields.req("profile").string())
+    pub fn profile_path(document: &Document) -> Result<String, Faults> {
+        document.read_some(|fields| fields.req("profile").string())
+    }
+
+    /// Parses a scenario and reads it over its profile.
+    ///
+    /// # Errors
+    /// As [`Document::parse`] and [`Scenario::of`].
+    pub fn parse(file: &str, text: &str, profile: &Profile, manifest: &Manifest) -> Result<Scenario, Faults> {
+        Scenario::of(&Document::parse(file, text)?, profile, manifest)
     }
 
     /// Reads a scenario over its profile.
     ///
     /// # Errors
     /// All faults of the file, each with its line.
-    pub fn parse(file: &str, text: &str, profile: &Profile, manifest: &Manifest) -> Result<Scenario, Faults> {
-        Reader::read(file, text, |fields| {
+    pub fn of(document: &Document, profile: &Profile, manifest: &Manifest) -> Result<Scenario, Faults> {
+        document.read(|fields| {
             let path = fields.req("profile").string();
             let router = mapping(&fields.req("router"), read_routing);
             let base = &profile.scheduler;

@@ -2,6 +2,7 @@
 
 pub mod analyze;
 pub mod capacity;
+pub mod compare;
 pub mod init;
 pub mod lint;
 pub mod manual;
@@ -11,3 +12,4 @@ pub mod schedule;
 pub mod simulate;
 pub mod sweep;
 pub mod trace;
+pub mod whatif;

@@ -3,12 +3,14 @@
 use crate::interval::wilson_95;
 use crate::manifest::{Acceptance, Class};
 use crate::percentile::nearest_rank;
+use crate::record::{Outcome, Record};
 use crate::report::{ClassReport, EXPLORATORY_BELOW, Latency, P99_SUCCESSES_MIN};
+use crate::requests_csv::ForeignRow;
 use crate::time::Nanos;
 
 /// What counts of a success.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Success {
+pub(crate) struct Success {
     pub ttft: Nanos,
     /// None for a single token, which passes every TPOT cutoff.
     pub tpot_ms: Option<f64>,
@@ -16,6 +18,36 @@ pub(super) struct Success {
     /// Sent minus scheduled.
     pub lag: Nanos,
     pub output_tokens: u32,
+}
+
+impl Success {
+    /// That of a record; None if it did not succeed.
+    pub fn of_record(record: &Record) -> Option<Success> {
+        (record.outcome == Outcome::Ok).then(|| Success {
+            // Without a first token's time the answer came as a whole.
+            ttft: record.ttft().unwrap_or(record.e2e()),
+            tpot_ms: record.tpot_ms(),
+            e2e: record.e2e(),
+            lag: record.lag(),
+            output_tokens: record.output_tokens,
+        })
+    }
+
+    /// That of a row without our own columns; None if it did not succeed.
+    pub fn of_foreign(row: &ForeignRow) -> Option<Success> {
+        (row.outcome == Outcome::Ok).then_some(Success {
+            ttft: row.ttft,
+            tpot_ms: row.tpot_ms,
+            e2e: row.e2e,
+            lag: Nanos::ZERO,
+            output_tokens: row.output_tokens,
+        })
+    }
+
+    /// Whether it is inside both cutoffs.
+    pub fn in_time(&self, ttft_cutoff_ms: f64, tpot_cutoff_ms: f64) -> bool {
+        self.ttft.millis() <= ttft_cutoff_ms && self.tpot_ms.is_none_or(|tpot| tpot <= tpot_cutoff_ms)
+    }
 }
 
 /// The counts and columns of one class.
@@ -69,9 +101,7 @@ impl ClassTally {
             self.tpot_sum_ps = self.tpot_sum_ps.saturating_add((tpot_ms * 1e9).round() as u128);
         }
         self.output_tokens += u64::from(success.output_tokens);
-        let in_time = success.ttft.millis() <= self.ttft_cutoff_ms
-            && success.tpot_ms.is_none_or(|tpot| tpot <= self.tpot_cutoff_ms);
-        self.passing += u64::from(in_time);
+        self.passing += u64::from(success.in_time(self.ttft_cutoff_ms, self.tpot_cutoff_ms));
     }
 
     /// The class's part of the report; `schedule_known` if every success said when it was scheduled.
@@ -142,6 +172,6 @@ fn mean_ms(column_ns: &[u64]) -> Option<f64> {
 }
 
 /// part / whole; None of nothing.
-pub(super) fn share(part: u64, whole: u64) -> Option<f64> {
+pub(crate) fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }

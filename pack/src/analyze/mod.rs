@@ -15,7 +15,8 @@ use crate::requests_csv::{ForeignRow, Row};
 use crate::time::Nanos;
 use crate::timeline::{FleetSample, FleetSeries, TimelineRow};
 use crate::trend::Verdict;
-use class::{ClassTally, Success, share};
+use class::ClassTally;
+pub(crate) use class::{Success, share};
 use std::collections::BTreeMap;
 use window::{Residence, Window};
 
@@ -99,17 +100,10 @@ impl Analyzer {
         }
         self.preemptions += u64::from(record.preemptions);
         self.count(record.class, record.outcome, reason);
-        if record.outcome == Outcome::Ok {
+        if let Some(success) = Success::of_record(record) {
             self.prompt_tokens += u64::from(record.input_tokens);
             self.cached_tokens += u64::from(record.cached_tokens);
-            self.classes[usize::from(record.class)].success(Success {
-                // Without a first token's time the answer came as a whole.
-                ttft: record.ttft().unwrap_or(record.e2e()),
-                tpot_ms: record.tpot_ms(),
-                e2e: record.e2e(),
-                lag: record.lag(),
-                output_tokens: record.output_tokens,
-            });
+            self.classes[usize::from(record.class)].success(success);
         }
     }
 
@@ -127,15 +121,9 @@ impl Analyzer {
     fn push_foreign(&mut self, row: &ForeignRow) {
         self.foreign_rows += 1;
         self.count(row.class, row.outcome, "");
-        if row.outcome == Outcome::Ok {
+        if let Some(success) = Success::of_foreign(row) {
             self.foreign_tpot_gaps += u64::from(tpot_is_of_another_kind(row));
-            self.classes[usize::from(row.class)].success(Success {
-                ttft: row.ttft,
-                tpot_ms: row.tpot_ms,
-                e2e: row.e2e,
-                lag: Nanos::ZERO,
-                output_tokens: row.output_tokens,
-            });
+            self.classes[usize::from(row.class)].success(success);
         }
     }
 

@@ -4,8 +4,9 @@ use super::{
     Acceptance, ArrivalPattern, Engine, Manifest, Model, Placement, REQUESTS_MAX, TraceFormat, arrivals,
     client, workload,
 };
+use crate::document::Document;
 use crate::fault::Faults;
-use crate::fields::{Fields, Item, Reader, above, from_to};
+use crate::fields::{Fields, Item, above, from_to};
 
 /// The words of an engine's switches.
 const SWITCH: [(&str, bool); 2] = [("enabled", true), ("disabled", false)];
@@ -16,7 +17,15 @@ impl Manifest {
     /// # Errors
     /// Everything that is wrong with it, each with its place, what was found and what was expected.
     pub fn parse(file: &str, text: &str) -> Result<Manifest, Faults> {
-        Reader::read(file, text, manifest)
+        Manifest::of(&Document::parse(file, text)?)
+    }
+
+    /// The same for a file that is parsed already.
+    ///
+    /// # Errors
+    /// As [`Manifest::parse`].
+    pub fn of(document: &Document) -> Result<Manifest, Faults> {
+        document.read(manifest)
     }
 }
 

@@ -1,8 +1,9 @@
-//! report.html: the pictures of a point, a sweep and a plan. One self-contained file each, without scripts and
+//! report.html: the pictures of a point, a sweep, a plan and a grid. One self-contained file each, without scripts and
 //! without network; a table under each picture has its numbers.
 
 mod axis;
 mod closed;
+mod heat;
 mod html;
 mod plan;
 mod point;
@@ -10,11 +11,13 @@ mod svg;
 mod sweep;
 #[cfg(test)]
 mod tests;
+mod whatif;
 
 pub use closed::{ClosedPage, closed_section};
 pub use plan::{FleetCapacity, PlanPage, plan_html};
 pub use point::{PointPage, point_html};
 pub use sweep::{SweepPage, sweep_html, sweep_section};
+pub use whatif::{WhatifPage, whatif_html};
 
 use crate::report::{Origin, Report};
 

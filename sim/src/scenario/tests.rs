@@ -53,6 +53,10 @@ fn faults(text: &str) -> String {
     parse(text, &manifest("", "")).unwrap_err()
 }
 
+fn document(text: &str) -> Document {
+    Document::parse("s.yaml", text).unwrap()
+}
+
 #[test]
 fn what_is_left_out_has_its_usual_value() {
     let scenario = parse(SCENARIO, &manifest("", "")).unwrap();
@@ -116,9 +120,9 @@ fn every_fault_is_reported_and_no_other() {
 #[test]
 fn a_missing_profile_is_the_only_fault() {
     let without = SCENARIO.replace("profile: p.yaml\n", "");
-    let found = Scenario::profile_path("s.yaml", &without).unwrap_err().to_string();
+    let found = Scenario::profile_path(&document(&without)).unwrap_err().to_string();
     assert_eq!(found, "s.yaml:1:1: profile: found nothing; expected text");
-    assert_eq!(Scenario::profile_path("s.yaml", SCENARIO).unwrap(), "p.yaml");
+    assert_eq!(Scenario::profile_path(&document(SCENARIO)).unwrap(), "p.yaml");
 }
 
 #[test]
