@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn a_good_guess_needs_few_tests_and_a_bad_one_some_more() {
         for (guess, capacity, tests_max) in
-            [(24.0, 24.7, 3), (24.0, 23.4, 3), (24.0, 30.0, 7), (10.0, 60.0, 12), (60.0, 2.0, 12)]
+            [(24.0, 24.7, 3), (24.0, 23.4, 3), (24.0, 30.0, 7), (10.0, 60.0, 14), (60.0, 2.0, 14)]
         {
             let mut tests = 0;
             let test = |rate: f64| {

@@ -1,7 +1,7 @@
 //! The page of a grid over a scenario.
 
 use super::heat::{Fill, HeatCell, HeatMap};
-use super::html::{figure, notes, number, page, percent, table};
+use super::html::{figure, notes, number, page, percent, table, yes};
 use super::svg::{Chart, Point, Series};
 use crate::whatif::{Basis, Cell, Configuration, Tail, Tested};
 use std::fmt::Write as _;
@@ -144,7 +144,7 @@ fn cell_table(input: &WhatifPage, rate_name: &str) -> String {
             let mut row = configuration.settings.clone();
             row.extend([
                 number(cell.offered_rps),
-                cell.pass.map_or_else(|| "–".to_owned(), super::html::yes),
+                cell.pass.map_or_else(|| "–".to_owned(), yes),
                 cell.basis.word().to_owned(),
                 percent(cell.utilization),
                 number(cell.headroom_rps),
@@ -277,10 +277,7 @@ fn tails(input: &WhatifPage, name: &str, of: fn(&Tail) -> Option<f64>) -> String
     let rows: Vec<Vec<String>> = shown
         .iter()
         .flat_map(|c| c.tested.iter().map(move |t| (c, t)))
-        .map(|(c, t)| {
-            let gates = if t.pass { "all pass".to_owned() } else { t.failing_gates.join(", ") };
-            vec![whole_label(input, c), number(t.offered_rps), number(t.worst(of)), gates]
-        })
+        .map(|(c, t)| vec![whole_label(input, c), number(t.offered_rps), number(t.worst(of)), yes(t.pass)])
         .collect();
     let chart = Chart {
         title: format!("{name} over its cutoff by offered rate, worst class"),
@@ -297,7 +294,7 @@ fn tails(input: &WhatifPage, name: &str, of: fn(&Tail) -> Option<f64>) -> String
         "The worst class at each simulated rate. Explains the verdicts, gates nothing.{}",
         left_out(tested.len(), "configurations")
     );
-    let head = ["configuration", "offered/s", "P95/cutoff", "gates"];
+    let head = ["configuration", "offered/s", "P95/cutoff", "passes"];
     figure(&format!("{name} against its cutoff"), &reading, &chart.svg(), &table(&head, &rows))
 }
 
