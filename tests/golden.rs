@@ -1,5 +1,7 @@
 //! The worked example: what `plan scenarios/tp2-dp4 --peak 36` has to say, with the manifest's own seed.
 
+#![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
+
 use scaleproof_calibrate::worked_example::targets;
 use scaleproof_pack::report::Report;
 use scaleproof_pack::trend::Verdict;
@@ -20,11 +22,26 @@ const PACK: [&str; 6] = [
     "summary.csv",
 ];
 /// Schedules move only with a change that says so: they decide every number below.
-const SCHEDULE_HASH_AT_24: &str = "PINNED";
+const SCHEDULE_HASH_AT_24: &str = "76192f29181c9c15716c556090b7f678856e9eb4b181bc4964911ef86dad8688";
 
 struct Planned {
     json: Value,
     pack: PathBuf,
+}
+
+fn scaleproof(arguments: &[&str], pack: &Path) -> Value {
+    if pack.exists() {
+        fs::remove_dir_all(pack).unwrap();
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_scaleproof"))
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .args(arguments)
+        .args(["--format", "json", "--out"])
+        .arg(pack)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
 }
 
 /// The plan, made once for all tests here. A coarse bisection does: its result is not looked at.
@@ -32,25 +49,18 @@ fn planned() -> &'static Planned {
     static PLANNED: OnceLock<Planned> = OnceLock::new();
     PLANNED.get_or_init(|| {
         let pack = Path::new(env!("CARGO_TARGET_TMPDIR")).join("golden-plan");
-        if pack.exists() {
-            fs::remove_dir_all(&pack).unwrap();
-        }
-        let output = Command::new(env!("CARGO_BIN_EXE_scaleproof"))
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .args(["plan", "scenarios/tp2-dp4", "--peak", "36", "--within", "4", "--format", "json"])
-            .arg("--out")
-            .arg(&pack)
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        Planned { json: serde_json::from_slice(&output.stdout).unwrap(), pack }
+        let json = scaleproof(&["plan", "scenarios/tp2-dp4", "--peak", "36", "--within", "4"], &pack);
+        Planned { json, pack }
     })
+}
+
+fn read_report(path: &Path) -> Report {
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
 /// The report of a point by its directory's name.
 fn report(name: &str) -> Report {
-    let path = planned().pack.join("points").join(name).join("slo-report.json");
-    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+    read_report(&planned().pack.join("points").join(name).join("slo-report.json"))
 }
 
 fn report_at(rps: f64) -> Report {
@@ -126,4 +136,13 @@ fn the_pack_is_complete() {
 #[test]
 fn the_schedule_is_the_frozen_one() {
     assert_eq!(report_at(24.0).facts.schedule_hash.as_deref(), Some(SCHEDULE_HASH_AT_24));
+}
+
+/// scenario.yaml states the share and its arithmetic.
+#[test]
+fn warm_prompts_hit_what_their_groups_imply() {
+    let pack = Path::new(env!("CARGO_TARGET_TMPDIR")).join("golden-warm");
+    scaleproof(&["simulate", "scenarios/tp2-dp4", "--rps", "24", "--cache", "warm"], &pack);
+    let share = read_report(&pack.join("slo-report.json")).prefix_hit_share.unwrap();
+    assert!((share - 0.2162).abs() <= 0.01, "{share}");
 }

@@ -27,7 +27,7 @@ pub struct Fixture {
 }
 
 impl Fixture {
-    /// Where the fit begins: found by hand, as it happens.
+    /// Where the fit begins: found by hand.
     pub const START: [Parameter; 4] = [
         Parameter { name: "base_us", start: 14_500.0, step: 1.03 },
         Parameter { name: "token_us", start: 23.0, step: 1.04 },

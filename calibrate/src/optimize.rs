@@ -2,6 +2,7 @@
 
 use argmin::core::{CostFunction, Error, Executor, State};
 use argmin::solver::neldermead::NelderMead;
+use std::cell::RefCell;
 
 /// A start: the logarithm of each parameter is moved, so that none leaves the positive numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -14,15 +15,29 @@ pub struct Parameter {
     pub step: f64,
 }
 
-struct InLogarithms<'a>(&'a dyn Fn(&[f64]) -> Result<f64, String>);
+/// The cost as argmin wants it. Its simplex method panics when a cost fails, so a failure is kept here, and every
+/// later evaluation is spared.
+struct InLogarithms<'a> {
+    cost: &'a dyn Fn(&[f64]) -> Result<f64, String>,
+    failure: &'a RefCell<Option<String>>,
+}
 
 impl CostFunction for InLogarithms<'_> {
     type Param = Vec<f64>;
     type Output = f64;
 
     fn cost(&self, logarithms: &Vec<f64>) -> Result<f64, Error> {
+        if self.failure.borrow().is_some() {
+            return Ok(f64::INFINITY);
+        }
         let values: Vec<f64> = logarithms.iter().map(|x| x.exp()).collect();
-        (self.0)(&values).map_err(Error::msg)
+        let cost = (self.cost)(&values).and_then(|cost| {
+            if cost.is_nan() { Err(format!("the cost of {values:?} is no number")) } else { Ok(cost) }
+        });
+        Ok(cost.unwrap_or_else(|failure| {
+            *self.failure.borrow_mut() = Some(failure);
+            f64::INFINITY
+        }))
     }
 }
 
@@ -44,10 +59,14 @@ pub fn minimize(
     };
     let simplex = std::iter::once(start.clone()).chain((0..start.len()).map(corner)).collect();
     let solver = NelderMead::new(simplex).with_sd_tolerance(1e-4).map_err(|error| error.to_string())?;
-    let result = Executor::new(InLogarithms(cost), solver)
+    let failure = RefCell::new(None);
+    let result = Executor::new(InLogarithms { cost, failure: &failure }, solver)
         .configure(|state| state.max_iters(iterations))
         .run()
         .map_err(|error| error.to_string())?;
+    if let Some(failure) = failure.take() {
+        return Err(failure);
+    }
     let state = result.state();
     let best = state.get_best_param().ok_or("the optimiser found no parameters")?;
     Ok((best.iter().map(|x| x.exp()).collect(), state.get_best_cost()))
@@ -72,7 +91,11 @@ mod tests {
     #[test]
     fn a_cost_that_fails_ends_the_search_in_its_own_words() {
         let parameters = [Parameter { name: "a", start: 1.0, step: 1.5 }];
-        let failed = minimize(&parameters, 10, &|_| Err("no such engine".to_owned()));
-        assert!(failed.unwrap_err().contains("no such engine"));
+        let fails = |_: &[f64]| Err("no such engine".to_owned());
+        assert_eq!(minimize(&parameters, 10, &fails).unwrap_err(), "no such engine");
+        let fails_later = |x: &[f64]| if x[0] > 2.0 { Err("too far".to_owned()) } else { Ok(-x[0]) };
+        assert_eq!(minimize(&parameters, 50, &fails_later).unwrap_err(), "too far");
+        let no_number = minimize(&parameters, 10, &|_| Ok(f64::NAN)).unwrap_err();
+        assert!(no_number.contains("is no number"), "{no_number}");
     }
 }
