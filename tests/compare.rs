@@ -5,7 +5,7 @@
 mod small;
 
 use serde_json::Value;
-use small::Place;
+use small::{EIGHT_SEATS, Place};
 
 /// Simulates `scenario` at `rps` into `out`.
 fn simulate(place: &Place, scenario: &str, rps: &str, out: &str) -> Value {
@@ -36,7 +36,7 @@ fn a_pack_and_itself_do_not_differ() {
 #[test]
 fn a_smaller_engine_is_slower_on_the_same_schedule() {
     let place = Place::new();
-    place.scenario("small-batches", "engine: {max_num_seqs: 8}\n");
+    place.scenario("small-batches", &[EIGHT_SEATS]);
     let a = simulate(&place, "scenario", "16", "a");
     let b = simulate(&place, "small-batches", "16", "b");
     let found = place.json(&[0], &["compare", "a", "b"]);
@@ -92,5 +92,5 @@ fn what_is_no_pack_says_why() {
     );
     std::fs::write(place.path("b/requests.csv"), rows.replacen(",ok,", ",OK,", 1)).unwrap();
     let message = place.fault(&["compare", "a", "b"]);
-    assert!(message.contains("column status: found \"OK\""), "{message}");
+    assert!(message.contains("b/requests.csv: 2: status: found \"OK\""), "{message}");
 }

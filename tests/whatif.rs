@@ -4,7 +4,7 @@
 
 mod small;
 
-use small::Place;
+use small::{EIGHT_SEATS, Place};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 
@@ -60,7 +60,8 @@ fn threads_do_not_change_a_byte() {
 #[test]
 fn a_setting_is_as_good_as_an_edit_of_the_file() {
     let place = Place::new();
-    place.scenario("edited", "engine: {max_num_seqs: 8}\nclient: {timeout_seconds: 9}\n");
+    let timeout = ("\nexperiment:\n", "\nclient: {timeout_seconds: 9}\nexperiment:\n");
+    place.scenario("edited", &[EIGHT_SEATS, timeout]);
     let edited = place.json(&[0, 1], &["simulate", "edited", "--rps", "14", "--out", "simulated"]);
     let args = [
         "whatif",

@@ -14,6 +14,9 @@ const EDITS: [(&str, &str); 4] = [
     ("min_successful_samples_per_class: 2000", "min_successful_samples_per_class: 50"),
 ];
 
+/// An edit of scenario.yaml: fewer seats.
+pub const EIGHT_SEATS: (&str, &str) = ("\nengine:\n", "\nengine:\n  max_num_seqs: 8\n");
+
 /// A folder for a test's scenarios and packs.
 pub struct Place {
     folder: TempDir,
@@ -23,7 +26,7 @@ impl Place {
     /// With the small scenario in `scenario`.
     pub fn new() -> Place {
         let place = Place { folder: tempfile::tempdir().unwrap() };
-        place.scenario("scenario", "");
+        place.scenario("scenario", &[]);
         place
     }
 
@@ -32,16 +35,18 @@ impl Place {
         self.folder.path().join(name)
     }
 
-    /// Another small scenario, with more lines in its scenario.yaml.
-    pub fn scenario(&self, name: &str, more: &str) {
+    /// Another small scenario, with its scenario.yaml edited.
+    pub fn scenario(&self, name: &str, edits: &[(&str, &str)]) {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let read = |file: &str| std::fs::read_to_string(root.join("scenarios/tp2-dp4").join(file)).unwrap();
-        let manifest = EDITS.iter().fold(read("workload-manifest.yaml"), |text, (from, to)| {
+        let edit = |text: String, (from, to): &(&str, &str)| {
             assert!(text.contains(from), "the worked example has changed: no {from}");
             text.replace(from, to)
-        });
+        };
+        let manifest = EDITS.iter().fold(read("workload-manifest.yaml"), edit);
         let profile = root.join("models").display().to_string();
-        let scenario = read("scenario.yaml").replace("../../models", &profile) + more;
+        let scenario = read("scenario.yaml").replace("../../models", &profile);
+        let scenario = edits.iter().fold(scenario, edit);
         let folder = self.path(name);
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("workload-manifest.yaml"), manifest).unwrap();

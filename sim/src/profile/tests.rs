@@ -25,7 +25,7 @@ step_time:
   sampled_row_us: 1
   host: {base_us: 30, row_us: 5}
 validity: {batch_tokens: [1, 256], rows: [1, 8], context_tokens: [1, 512]}
-provenance: {method: fitted, sources: [one, two], date: 2026-01-02, command: made, residuals: [[1, 2]]}
+provenance: {method: fitted, sources: [one, two], date: 2026-01-02, command: made, residuals: [{metric: m, target: 1, fitted: 2}]}
 ";
 
 fn faults(old: &str, new: &str) -> String {
