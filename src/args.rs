@@ -243,6 +243,9 @@ pub struct AnalyzeArgs {
     /// What the queue did
     #[arg(long, value_enum)]
     pub queue_trend: TypedTrend,
+    /// How to print the result
+    #[arg(long, value_enum, default_value = "json")]
+    pub format: Format,
 }
 
 /// A queue trend typed in by hand, for a file that does not carry the queue's depth.

@@ -10,6 +10,7 @@ mod files;
 mod input;
 mod point;
 mod progress;
+mod report_text;
 mod study;
 mod table;
 

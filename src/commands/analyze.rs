@@ -1,8 +1,9 @@
 //! `scaleproof analyze`: a requests.csv of any origin, judged by a manifest.
 
-use crate::args::{AnalyzeArgs, TypedTrend};
+use crate::args::{AnalyzeArgs, Format, TypedTrend};
 use crate::exit::{CommandError, Outcome};
 use crate::files::{read_bytes, read_text};
+use crate::report_text;
 use crate::study::{exit_by_gate, print_out};
 use scaleproof_pack::analyze::{Analyzer, Stated};
 use scaleproof_pack::manifest::Manifest;
@@ -27,7 +28,9 @@ pub fn run(args: &AnalyzeArgs) -> Outcome {
     });
     let stated = Stated { duration_s: Some(args.duration_s), queue_trend };
     let report = analyzer.finish(RunFacts::of_file(), stated);
-    let json = serde_json::to_string_pretty(&report).map_err(CommandError::could_not_run)?;
-    print_out(&format!("{json}\n"))?;
+    print_out(&match args.format {
+        Format::Json => serde_json::to_string_pretty(&report).map_err(CommandError::could_not_run)? + "\n",
+        Format::Text => report_text::text(&report),
+    })?;
     exit_by_gate(report.capacity_gate_pass)
 }
