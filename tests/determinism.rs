@@ -127,3 +127,21 @@ fn another_seed_or_repeat_is_another_schedule() {
     assert!(hashes[0] != hashes[1] && hashes[0] != hashes[2] && hashes[1] != hashes[2], "{hashes:?}");
     assert_eq!(hashes[0], hash(&["--seed", "7", "--run", "0"]));
 }
+
+#[test]
+fn a_study_resumed_is_the_study_made_at_once() {
+    let scenario = Scenario::new();
+    let sweep = ["sweep", "small", "--rps", "20,60", "--repeats", "2"];
+    let (whole, files) = pack_of(&scenario, &sweep, "whole");
+    pack_of(&scenario, &sweep, "cut");
+    // As a kill leaves it: a point not begun, one half written, no summary; and one of another scenario.
+    std::fs::remove_dir_all(scenario.path("cut/points/open-cold-20-7")).unwrap();
+    std::fs::write(scenario.path("cut/points/open-cold-60-7/slo-report.json"), "{").unwrap();
+    std::fs::write(scenario.path("cut/points/open-cold-60-7-run1/scenario.yaml"), "other: 1").unwrap();
+    std::fs::remove_file(scenario.path("cut/summary.csv")).unwrap();
+    let again = [&sweep[..], &["--out", "cut", "--format", "json"]].concat();
+    scenario.run(&again).refuses(&["cut", "found files in it", "--resume"]);
+    let (resumed, resumed_files) = pack_of(&scenario, &[&sweep[..], &["--resume"]].concat(), "cut");
+    assert_eq!(whole.out, resumed.out);
+    assert!(files == resumed_files, "the resumed pack differs");
+}
