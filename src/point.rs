@@ -7,6 +7,7 @@ use crate::progress::{Progress, interrupted};
 use scaleproof_pack::analyze::{Analyzer, Stated};
 use scaleproof_pack::cache::CacheReport;
 use scaleproof_pack::experiment::{self, Observer};
+use scaleproof_pack::manifest::Manifest;
 use scaleproof_pack::record::Record;
 use scaleproof_pack::report::{Origin, Report, RunFacts};
 use scaleproof_pack::report_html::{PointPage, point_html};
@@ -16,6 +17,9 @@ use scaleproof_pack::timeline::{FleetSeries, TimelineCsv, TimelineRow, read_time
 use scaleproof_sim::{Extremes, RunSummary};
 use std::io;
 use std::path::{Path, PathBuf};
+
+/// A warm experiment's warm-up is doubled at most this often.
+const WARMUP_DOUBLINGS_MAX: u32 = 3;
 
 /// A point to simulate.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,20 +61,31 @@ impl Point {
         format!("{kind}-{cache}-{level}-{seed}{run}{fleet}")
     }
 
-    /// Its schedule.
+    /// Its schedule, with the manifest's warm-up.
     pub fn schedule(&self, loaded: &Loaded) -> Result<Schedule, CommandError> {
-        Schedule::generate(
-            &loaded.manifest,
-            self.load,
-            self.run,
-            loaded.trace.as_deref(),
-            self.shared_prefixes,
-        )
-        .map_err(|error| match error {
-            // These name the trace's file.
-            ScheduleError::Trace(faults) => CommandError::bad_input(faults),
-            other => CommandError::bad_input(format!("{}: {other}", loaded.manifest_file())),
+        self.schedule_of(loaded, &loaded.manifest)
+    }
+
+    /// The schedules to try: with the manifest's warm-up, and where prompts share prefixes with twice, four and
+    /// eight times of it, for a cache that is not warm when the window begins. (A closed loop's warm-up is counted in
+    /// requests, not in seconds.)
+    fn schedules(&self, loaded: &Loaded) -> impl Iterator<Item = Result<Schedule, CommandError>> {
+        let open = matches!(self.load, Load::Open { .. });
+        let doublings = if self.shared_prefixes && open { WARMUP_DOUBLINGS_MAX } else { 0 };
+        (0..=doublings).map(move |doublings| {
+            let mut manifest = loaded.manifest.clone();
+            manifest.client.warmup_seconds *= f64::from(1 << doublings);
+            self.schedule_of(loaded, &manifest)
         })
+    }
+
+    fn schedule_of(&self, loaded: &Loaded, manifest: &Manifest) -> Result<Schedule, CommandError> {
+        Schedule::generate(manifest, self.load, self.run, loaded.trace.as_deref(), self.shared_prefixes)
+            .map_err(|error| match error {
+                // These name the trace's file.
+                ScheduleError::Trace(faults) => CommandError::bad_input(faults),
+                other => CommandError::bad_input(format!("{}: {other}", loaded.manifest_file())),
+            })
     }
 
     /// What the point rests on, for its report.
@@ -91,8 +106,15 @@ impl Point {
             (std::fs::read(directory.join("slo-report.json")), std::fs::read(directory.join("timeline.csv")));
         let (Ok(report), Ok(timeline)) = parts else { return Ok(None) };
         let Ok(report) = serde_json::from_slice::<Report>(&report) else { return Ok(None) };
-        let wanted = self.facts(loaded, &self.schedule(loaded)?);
-        if report.facts != wanted || !texts.iter().all(same) {
+        let others = ["requests.csv", "report.html"].iter().all(|name| directory.join(name).exists());
+        if !others || !texts.iter().all(same) {
+            return Ok(None);
+        }
+        let mut schedules = self.schedules(loaded);
+        let same_facts = |schedule: Result<Schedule, CommandError>| {
+            Ok::<bool, CommandError>(report.facts == self.facts(loaded, &schedule?))
+        };
+        if !schedules.try_fold(false, |found, schedule| Ok(found || same_facts(schedule)?))? {
             return Ok(None);
         }
         let samples = read_timeline(&timeline).ok();
@@ -104,7 +126,9 @@ impl Point {
         }))
     }
 
-    /// Simulates the point and writes its pack to `directory`.
+    /// Simulates the point and writes its pack to `directory`. A cache that was not warm when the window began has
+    /// the point simulated again after a longer warm-up: a warm experiment measures only once the expected hits
+    /// stand, or says that they never did.
     pub fn simulate(
         &self,
         loaded: &Loaded,
@@ -112,15 +136,35 @@ impl Point {
         progress: &Progress,
     ) -> Result<PointResult, CommandError> {
         std::fs::create_dir_all(directory).map_err(|error| unwritable(directory, &error))?;
-        let schedule = self.schedule(loaded)?;
+        let mut result = None;
+        for schedule in self.schedules(loaded) {
+            let done = self.simulate_schedule(loaded, &schedule?, directory, progress)?;
+            let cache = done.report.prefix_cache;
+            let warm = cache.is_none_or(|cache| cache.warm_from_the_start != Some(false));
+            let again = !warm && done.report.facts.complete;
+            result = Some(done);
+            if !again {
+                break;
+            }
+        }
+        Ok(result.expect("there is a schedule to try"))
+    }
+
+    fn simulate_schedule(
+        &self,
+        loaded: &Loaded,
+        schedule: &Schedule,
+        directory: &Path,
+        progress: &Progress,
+    ) -> Result<PointResult, CommandError> {
         let config = loaded.scenario.run_config(&loaded.manifest, &loaded.profile, self.replicas);
         let mut recorder = Recorder::create(loaded, directory, progress)?;
-        let summary = scaleproof_sim::run(&config, &schedule, &|| loaded.engine(), &mut recorder);
+        let summary = scaleproof_sim::run(&config, schedule, &|| loaded.engine(), &mut recorder);
         let summary = match (recorder.failure.take(), summary) {
             (Some(error), _) => return Err(error),
             (None, summary) => summary.map_err(CommandError::could_not_run)?,
         };
-        let (report, samples) = recorder.finish(loaded, self, &schedule, &summary, directory)?;
+        let (report, samples) = recorder.finish(loaded, self, schedule, &summary, directory)?;
         Ok(PointResult { point: *self, directory: directory.to_owned(), report, samples })
     }
 
@@ -220,6 +264,12 @@ impl<'a> Recorder<'a> {
         let cache = CacheReport::of(schedule, &self.samples, loaded.scenario.scheduler.block_size);
         report.prefix_cache = Some(cache);
         report.warnings.extend(warnings(loaded, summary, Some(&cache)));
+        if schedule.window_from.seconds() > 1.5 * loaded.manifest.client.warmup_seconds {
+            report.warnings.push(format!(
+                "the warm-up was lengthened to {} s, because the expected prefix hits did not stand after the manifest's",
+                schedule.window_from.seconds()
+            ));
+        }
         files::write(&directory.join(MANIFEST), loaded.manifest_text.as_bytes())?;
         files::write(&directory.join(SCENARIO), loaded.scenario_text.as_bytes())?;
         let json = serde_json::to_string_pretty(&report).map_err(CommandError::could_not_run)?;
@@ -257,7 +307,7 @@ fn warnings(loaded: &Loaded, summary: &RunSummary, cache: Option<&CacheReport>) 
         ));
     }
     if let Some(cache) = cache.filter(|cache| cache.warm_from_the_start == Some(false))
-        && let (Some(early), Some(expected)) = (cache.early_hit_share, cache.expected_hit_share)
+        && let (Some(early), Some(expected)) = (cache.early_hit_share, cache.expected_early_hit_share)
     {
         warnings.push(format!(
             "the cache was not warm when the window began: {:.1} % of prompt tokens hit in its first tenth, {:.1} % \

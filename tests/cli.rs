@@ -241,3 +241,31 @@ fn schedule_prints_its_hash_and_a_row_a_request() {
     let simulated = scenario.run(&["simulate", "small", "--rps", "20", "--format", "json"]).expect(0).json();
     assert_eq!(simulated["schedule_hash"], printed["schedule_hash"]);
 }
+
+#[test]
+fn a_warm_experiment_measures_once_the_cache_is_warm() {
+    let groups: String =
+        (0..16).map(|n| format!("  - {{name: g{n}, tokens: 48, weight: 1, classes: [chat]}}\n")).collect();
+    let scenario = Scenario::new()
+        .manifest("initial_scheduled_requests: 400", "initial_scheduled_requests: 4000")
+        .manifest("{chat: 300, batch: 100}", "{chat: 3000, batch: 1000}")
+        .profile("num_blocks: 200", "num_blocks: 2000")
+        .scenario("experiment:\n", &format!("prefix_groups:\n{groups}experiment:\n"));
+    let warm = ["simulate", "small", "--cache", "warm", "--rps", "20", "--format", "json"];
+    let report = scenario.run(&warm).expect(0).json();
+    let cache = &report["prefix_cache"];
+    // 3 blocks of 16 in 64 tokens of three quarters of the requests, against 0.75 x 64 + 0.25 x 200 tokens.
+    let expected = 0.75 * 48.0 / 98.0;
+    assert!((cache["expected_hit_share"].as_f64().unwrap() - expected).abs() < 1e-9, "{cache}");
+    assert_eq!(cache["warm_from_the_start"], json!(true));
+    let warnings = report["warnings"].to_string();
+    assert!(warnings.contains("the warm-up was lengthened to"), "{warnings}");
+    // Too small a pool never gets warm, and says so.
+    let scenario = scenario.profile("num_blocks: 2000", "num_blocks: 30");
+    let report = scenario.run(&warm).json();
+    assert_eq!(report["prefix_cache"]["warm_from_the_start"], json!(false));
+    assert!(report["warnings"].to_string().contains("the cache was not warm when the window began"));
+    let cold =
+        scenario.run(&["simulate", "small", "--cache", "cold", "--rps", "20", "--format", "json"]).json();
+    assert!(cold["prefix_cache"]["hit_share"].as_f64().unwrap() < 0.001);
+}

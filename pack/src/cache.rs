@@ -1,7 +1,7 @@
 //! The prefix cache over a measured window: what was hit, what should have been, and whether it was warm when the
 //! window began.
 
-use crate::schedule::Schedule;
+use crate::schedule::{Release, Schedule};
 use crate::time::Nanos;
 use crate::timeline::TimelineRow;
 use serde::{Deserialize, Serialize};
@@ -20,6 +20,8 @@ pub struct CacheReport {
     pub early_hit_share: Option<f64>,
     /// What the prefix groups imply if every group is always cached; null where prompts share more than groups.
     pub expected_hit_share: Option<f64>,
+    /// The same for the requests of the window's first tenth.
+    pub expected_early_hit_share: Option<f64>,
     /// Whether the window's first tenth hit what is expected, within one point; null without an expectation.
     pub warm_from_the_start: Option<bool>,
     /// Cached blocks evicted in the window.
@@ -36,14 +38,15 @@ impl CacheReport {
         let to = rows.last().map_or(from, |row| row.at);
         let early = from + Nanos((to.since(from).0 as f64 * EARLY_SHARE) as u64);
         let (whole, first_tenth) = (Counted::between(rows, from, to), Counted::between(rows, from, early));
-        let expected = expected_hit_share(schedule, block_size);
+        let expected_early = expected_hit_share(schedule, block_size, early);
         let early_hit_share = first_tenth.hit_share();
         let seconds = to.since(from).seconds();
         CacheReport {
             hit_share: whole.hit_share(),
             early_hit_share,
-            expected_hit_share: expected,
-            warm_from_the_start: expected
+            expected_hit_share: expected_hit_share(schedule, block_size, Nanos(u64::MAX)),
+            expected_early_hit_share: expected_early,
+            warm_from_the_start: expected_early
                 .zip(early_hit_share)
                 .map(|(expected, early)| early >= expected - WARM_WITHIN),
             evictions: whole.evictions,
@@ -85,10 +88,14 @@ impl Counted {
     }
 }
 
-/// Whole blocks of each prompt's group, at most all but its last token, over all prompt tokens.
-fn expected_hit_share(schedule: &Schedule, block_size: u32) -> Option<f64> {
+/// Whole blocks of each prompt's group, at most all but its last token, over all prompt tokens; of the requests sent
+/// until `until` (all of a closed loop's, whose times are not known before).
+fn expected_hit_share(schedule: &Schedule, block_size: u32, until: Nanos) -> Option<f64> {
     let (mut hits, mut tokens) = (0u64, 0u64);
     for planned in &schedule.measured.requests {
+        if matches!(planned.release, Release::At(at) if at > until) {
+            continue;
+        }
         let segments = schedule.measured.segments_of(planned);
         if segments.iter().any(|segment| segment.stream.as_group().is_none()) {
             return None;
@@ -105,7 +112,7 @@ fn expected_hit_share(schedule: &Schedule, block_size: u32) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::prompt::{Segment, TokenStream};
-    use crate::schedule::{Load, Planned, PlannedList, Release};
+    use crate::schedule::{Load, Planned, PlannedList};
 
     fn schedule(shared: &[(u32, u32)], stream: TokenStream) -> Schedule {
         let mut list = PlannedList::default();
@@ -128,11 +135,16 @@ mod tests {
 
     #[test]
     fn the_groups_imply_whole_blocks_of_all_but_the_last_token() {
-        let of = |shared: &[(u32, u32)]| expected_hit_share(&schedule(shared, TokenStream::group(1)), 16);
+        let of = |shared: &[(u32, u32)]| {
+            expected_hit_share(&schedule(shared, TokenStream::group(1)), 16, Nanos::ZERO)
+        };
         assert_eq!(of(&[(100, 40)]), Some(0.32), "2 blocks of 16 in 100");
         assert_eq!(of(&[(64, 64)]), Some(0.75), "the last block is computed again");
         assert_eq!(of(&[]), None);
-        assert_eq!(expected_hit_share(&schedule(&[(100, 40)], TokenStream::unique(1)), 16), None);
+        assert_eq!(
+            expected_hit_share(&schedule(&[(100, 40)], TokenStream::unique(1)), 16, Nanos::ZERO),
+            None
+        );
     }
 
     #[test]
