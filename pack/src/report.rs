@@ -223,6 +223,15 @@ impl Report {
         self.gates.iter().filter(|g| !g.pass).map(|g| g.name.as_str())
     }
 
+    /// The class with the lowest attainment, with its name; one without successes counts as lowest. None without
+    /// classes.
+    #[must_use]
+    pub fn weakest_class(&self) -> Option<(&str, &ClassReport)> {
+        let attainment = |class: &ClassReport| class.attainment.unwrap_or(-1.0);
+        let weakest = self.classes.iter().min_by(|a, b| attainment(a.1).total_cmp(&attainment(b.1)));
+        weakest.map(|(name, class)| (name.as_str(), class))
+    }
+
     /// Whether every class has the successes that the manifest asks for.
     #[must_use]
     pub fn samples_adequate(&self) -> bool {

@@ -145,11 +145,6 @@ impl Analyzer {
         self.fleet.push(row);
     }
 
-    /// Successes of each class so far, in the manifest's order: a run that lacks some goes on.
-    pub fn successes(&self) -> impl Iterator<Item = u64> {
-        self.classes.iter().map(ClassTally::successful)
-    }
-
     /// The report.
     #[must_use]
     pub fn finish(self, facts: RunFacts, stated: Stated) -> Report {
