@@ -6,6 +6,21 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
+/// A file of a scenario's directory, and of every pack.
+pub const MANIFEST: &str = "workload-manifest.yaml";
+/// See [`MANIFEST`].
+pub const SCENARIO: &str = "scenario.yaml";
+/// A row a measured attempt of a point.
+pub const REQUESTS: &str = "requests.csv";
+/// The analyzer's report on a point.
+pub const REPORT: &str = "slo-report.json";
+/// The replicas of a point over time.
+pub const TIMELINE: &str = "timeline.csv";
+/// The pictures of a point or a study.
+pub const PAGE: &str = "report.html";
+/// A row a point of a study.
+pub const SUMMARY: &str = "summary.csv";
+
 /// Inputs beyond this are refused before they are read, in bytes.
 const INPUT_MAX_BYTES: u64 = 4 << 30;
 

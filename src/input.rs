@@ -2,7 +2,7 @@
 
 use crate::args::{Cache, ScenarioArgs};
 use crate::exit::CommandError;
-use crate::files::{read_bytes, read_text};
+use crate::files::{MANIFEST, SCENARIO, read_bytes, read_text};
 use scaleproof_pack::document::Document;
 use scaleproof_pack::fault::Faults;
 use scaleproof_pack::grid::{self, Axis, What};
@@ -38,10 +38,6 @@ pub struct Loaded {
     pub trace: Option<Arc<Trace>>,
 }
 
-/// The files of a scenario's directory, and of every pack.
-pub const MANIFEST: &str = "workload-manifest.yaml";
-/// See [`MANIFEST`].
-pub const SCENARIO: &str = "scenario.yaml";
 /// Before the path of a field of the profile.
 const PROFILE_PREFIX: &str = "profile.";
 

@@ -2,8 +2,8 @@
 
 use crate::exit::CommandError;
 use crate::files::{self, Pending, unwritable};
-use crate::input::{Loaded, MANIFEST, SCENARIO};
-use crate::progress::{Progress, interrupted};
+use crate::input::Loaded;
+use crate::progress::{Progress, Share, interrupted};
 use scaleproof_pack::analyze::{Analyzer, Stated};
 use scaleproof_pack::cache::CacheReport;
 use scaleproof_pack::experiment::{self, Observer};
@@ -98,15 +98,15 @@ impl Point {
 
     /// The point's pack in `directory`, if it is whole and of this very point: same schedule, profile and files.
     pub fn resume(&self, loaded: &Loaded, directory: &Path) -> Result<Option<PointResult>, CommandError> {
-        let texts = [(MANIFEST, &loaded.manifest_text), (SCENARIO, &loaded.scenario_text)];
+        let texts = [(files::MANIFEST, &loaded.manifest_text), (files::SCENARIO, &loaded.scenario_text)];
         let same = |(name, text): &(&str, &String)| {
             std::fs::read(directory.join(name)).is_ok_and(|found| found == text.as_bytes())
         };
         let parts =
-            (std::fs::read(directory.join("slo-report.json")), std::fs::read(directory.join("timeline.csv")));
+            (std::fs::read(directory.join(files::REPORT)), std::fs::read(directory.join(files::TIMELINE)));
         let (Ok(report), Ok(timeline)) = parts else { return Ok(None) };
         let Ok(report) = serde_json::from_slice::<Report>(&report) else { return Ok(None) };
-        let others = ["requests.csv", "report.html"].iter().all(|name| directory.join(name).exists());
+        let others = [files::REQUESTS, files::PAGE].iter().all(|name| directory.join(name).exists());
         if !others || !texts.iter().all(same) {
             return Ok(None);
         }
@@ -172,7 +172,7 @@ impl Point {
     pub fn report(&self, loaded: &Loaded, progress: &Progress) -> Result<Option<Report>, CommandError> {
         let schedule = self.schedule(loaded)?;
         let config = loaded.scenario.run_config(&loaded.manifest, &loaded.profile, self.replicas);
-        let mut judge = Judge { analyzer: Analyzer::new(&loaded.manifest), progress, shown: 0 };
+        let mut judge = Judge { analyzer: Analyzer::new(&loaded.manifest), progress: Share::of(progress) };
         let summary = scaleproof_sim::run(&config, &schedule, &|| loaded.engine(), &mut judge)
             .map_err(CommandError::could_not_run)?;
         if summary.stopped {
@@ -187,8 +187,7 @@ impl Point {
 /// Takes what a run yields into the analyzer alone.
 struct Judge<'a> {
     analyzer: Analyzer,
-    progress: &'a Progress,
-    shown: u64,
+    progress: Share<'a>,
 }
 
 impl Observer for Judge<'_> {
@@ -201,8 +200,7 @@ impl Observer for Judge<'_> {
     }
 
     fn progress(&mut self, progress: experiment::Progress) {
-        self.progress.advance(progress.ended - self.shown);
-        self.shown = progress.ended;
+        self.progress.reached(progress.ended);
     }
 
     fn stop(&mut self) -> bool {
@@ -216,8 +214,7 @@ struct Recorder<'a> {
     requests: requests_csv::Writer<Pending>,
     requests_path: PathBuf,
     samples: Vec<TimelineRow>,
-    progress: &'a Progress,
-    shown: u64,
+    progress: Share<'a>,
     failure: Option<CommandError>,
 }
 
@@ -227,15 +224,14 @@ impl<'a> Recorder<'a> {
         directory: &Path,
         progress: &'a Progress,
     ) -> Result<Recorder<'a>, CommandError> {
-        let requests_path = directory.join("requests.csv");
+        let requests_path = directory.join(files::REQUESTS);
         let names = loaded.manifest.classes.iter().map(|class| class.name.as_str());
         Ok(Recorder {
             analyzer: Analyzer::new(&loaded.manifest),
             requests: requests_csv::Writer::new(Pending::create(&requests_path)?, names),
             requests_path,
             samples: Vec::new(),
-            progress,
-            shown: 0,
+            progress: Share::of(progress),
             failure: None,
         })
     }
@@ -270,11 +266,11 @@ impl<'a> Recorder<'a> {
                 schedule.window_from.seconds()
             ));
         }
-        files::write(&directory.join(MANIFEST), loaded.manifest_text.as_bytes())?;
-        files::write(&directory.join(SCENARIO), loaded.scenario_text.as_bytes())?;
+        files::write(&directory.join(files::MANIFEST), loaded.manifest_text.as_bytes())?;
+        files::write(&directory.join(files::SCENARIO), loaded.scenario_text.as_bytes())?;
         let json = serde_json::to_string_pretty(&report).map_err(CommandError::could_not_run)?;
-        files::write(&directory.join("slo-report.json"), format!("{json}\n").as_bytes())?;
-        let timeline_path = directory.join("timeline.csv");
+        files::write(&directory.join(files::REPORT), format!("{json}\n").as_bytes())?;
+        let timeline_path = directory.join(files::TIMELINE);
         write_timeline(Pending::create(&timeline_path)?, &self.samples)
             .map_err(|error| unwritable(&timeline_path, &error))?
             .keep()?;
@@ -282,7 +278,7 @@ impl<'a> Recorder<'a> {
         self.samples.iter().for_each(|row| fleet.push(row));
         let title = point.name(loaded);
         let page = PointPage { title: &title, report: &report, samples: &fleet.into_samples() };
-        files::write(&directory.join("report.html"), point_html(&page).as_bytes())?;
+        files::write(&directory.join(files::PAGE), point_html(&page).as_bytes())?;
         Ok((report, self.samples))
     }
 }
@@ -336,8 +332,7 @@ impl Observer for Recorder<'_> {
     }
 
     fn progress(&mut self, progress: experiment::Progress) {
-        self.progress.advance(progress.ended - self.shown);
-        self.shown = progress.ended;
+        self.progress.reached(progress.ended);
     }
 
     fn stop(&mut self) -> bool {

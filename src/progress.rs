@@ -100,6 +100,25 @@ impl Progress {
     }
 }
 
+/// The part of one run in a shared progress, from the totals that the run reports.
+pub struct Share<'a> {
+    progress: &'a Progress,
+    shown: u64,
+}
+
+impl<'a> Share<'a> {
+    /// Nothing of the run is done.
+    pub fn of(progress: &'a Progress) -> Share<'a> {
+        Share { progress, shown: 0 }
+    }
+
+    /// So many attempts of the run have ended by now.
+    pub fn reached(&mut self, ended: u64) {
+        self.progress.advance(ended - self.shown);
+        self.shown = ended;
+    }
+}
+
 impl Drop for Progress {
     fn drop(&mut self) {
         if let Some(bar) = &self.bar {

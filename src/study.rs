@@ -7,7 +7,7 @@ use crate::input::{self, Loaded};
 use crate::point::{Point, PointResult};
 use crate::progress::{Progress, interrupted};
 use rayon::prelude::*;
-use scaleproof_pack::schedule::Load;
+use scaleproof_pack::schedule::{Load, WARMUP_REQUESTS_PER_CLIENT};
 use scaleproof_pack::summary::{self, PointKey};
 use serde::Serialize;
 use std::io::{ErrorKind, Write};
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 /// The files of a point that a study repeats at its top for the chosen one.
 const POINT_FILES: [&str; 5] =
-    ["workload-manifest.yaml", "scenario.yaml", "requests.csv", "slo-report.json", "timeline.csv"];
+    [files::MANIFEST, files::SCENARIO, files::REQUESTS, files::REPORT, files::TIMELINE];
 
 /// A scenario with a place to write to.
 pub struct Study {
@@ -53,6 +53,14 @@ impl Study {
             replicas: replicas.unwrap_or(self.loaded.manifest.engine.placement.replicas),
             shared_prefixes: self.shared_prefixes,
         }
+    }
+
+    /// The repeats among some results, rising.
+    pub fn runs(&self, indices: &[usize]) -> Vec<u64> {
+        let mut runs: Vec<u64> = indices.iter().map(|&i| self.results[i].point.run).collect();
+        runs.sort_unstable();
+        runs.dedup();
+        runs
     }
 
     /// The names of the points' directories.
@@ -131,7 +139,7 @@ impl Study {
         let client = &self.loaded.manifest.client;
         let warmup = match point.load {
             Load::Open { rps } => client.warmup_seconds * rps,
-            Load::Closed { concurrency } => 2.0 * f64::from(concurrency),
+            Load::Closed { concurrency } => f64::from(WARMUP_REQUESTS_PER_CLIENT) * f64::from(concurrency),
         };
         // A trace's manifest need not state how many there are.
         let rows = self.loaded.trace.as_ref().map_or(0, |trace| trace.rows.len() as u64);
@@ -149,7 +157,7 @@ impl Study {
             cache: if result.point.shared_prefixes { "warm" } else { "cold" },
         };
         let rows: Vec<_> = self.results.iter().map(|result| (key(result), &result.report)).collect();
-        let path = self.directory.join("summary.csv");
+        let path = self.directory.join(files::SUMMARY);
         let mut file = Pending::create(&path)?;
         summary::write(&mut file, &rows).map_err(|error| unwritable(&path, &error))?;
         file.keep()
@@ -163,7 +171,7 @@ impl Study {
             let (source, target) = (from.join(name), self.directory.join(name));
             std::fs::copy(&source, &target).map_err(|error| unwritable(&target, &error))?;
         }
-        files::write(&self.directory.join("report.html"), report_html.as_bytes())
+        files::write(&self.directory.join(files::PAGE), report_html.as_bytes())
     }
 
     /// Prints the result: one JSON object, or text with what the numbers rest on below it.

@@ -116,7 +116,7 @@ fn print(measured: &[Measured]) -> Result<bool, Box<dyn Error>> {
     for Measured { report, .. } in measured {
         let rps = report.facts.offered_rps.unwrap_or_default();
         let failing: Vec<&str> = report.failing_gates().collect();
-        let weakest = report.classes.values().filter_map(|c| c.attainment).min_by(f64::total_cmp);
+        let weakest = report.weakest_class().and_then(|(_, class)| class.attainment);
         writeln!(
             out,
             "{rps:>7}  {:>3}  {:>8.2}  {:>9.2}  {}",

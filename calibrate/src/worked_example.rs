@@ -2,7 +2,7 @@
 //! data of no real hardware; docs/calibration.md says which of its numbers no queueing system can have.
 
 use crate::fit::RatePoint;
-use scaleproof_pack::report::{ClassReport, Report};
+use scaleproof_pack::report::Report;
 
 /// The manifest's own repeat, which the targets are held against.
 pub const OWN_RUN: u64 = 0;
@@ -53,9 +53,7 @@ impl Metric {
 }
 
 fn weakest_attainment(report: &Report) -> Option<f64> {
-    let percent = |class: &ClassReport| class.attainment.map(|share| 100.0 * share);
-    let all: Option<Vec<f64>> = report.classes.values().map(percent).collect();
-    all?.into_iter().min_by(f64::total_cmp)
+    report.weakest_class().and_then(|(_, class)| class.attainment).map(|share| 100.0 * share)
 }
 
 /// A number of the table at a rate.

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 /// A cache whose first tenth of the window hits this much less than expected was not warm yet.
 const WARM_WITHIN: f64 = 0.01;
-/// The part of the window that shows whether the cache was warm.
-const EARLY_SHARE: f64 = 0.1;
+/// One part of so many, the first of the window, shows whether the cache was warm.
+const PARTS: u64 = 10;
 
 /// The prefix cache of one operating point.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -36,7 +36,7 @@ impl CacheReport {
     pub fn of(schedule: &Schedule, rows: &[TimelineRow], block_size: u32) -> CacheReport {
         let from = schedule.window_from;
         let to = rows.last().map_or(from, |row| row.at);
-        let early = from + Nanos((to.since(from).0 as f64 * EARLY_SHARE) as u64);
+        let early = from + Nanos(to.since(from).0 / PARTS);
         let (whole, first_tenth) = (Counted::between(rows, from, to), Counted::between(rows, from, early));
         let expected_early = expected_hit_share(schedule, block_size, early);
         let early_hit_share = first_tenth.hit_share();

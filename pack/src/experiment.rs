@@ -28,9 +28,3 @@ pub trait Observer {
         false
     }
 }
-
-/// An observer that wants nothing.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Silent;
-
-impl Observer for Silent {}

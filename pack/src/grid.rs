@@ -269,10 +269,13 @@ fn shares(manifest: &Document) -> Vec<(String, f64)> {
 
 /// Whole counts that sum to `total` and are nearest to the shares of it: each share's whole part, and one more for
 /// those with the largest remainders, the first of equal ones.
-fn largest_remainder(shares: &[f64], total: u64) -> Vec<u64> {
-    let exact = |share: &f64| share * total as f64;
+#[must_use]
+pub fn largest_remainder(shares: &[f64], total: u64) -> Vec<u64> {
+    let exact = |share: &f64| (share * total as f64).max(0.0);
+    // A share that is whole but for the last bit is whole.
     let mut counts: Vec<u64> = shares.iter().map(|share| (exact(share) + 1e-6).floor() as u64).collect();
-    let missing = total.saturating_sub(counts.iter().sum());
+    let given = counts.iter().fold(0, |sum: u64, count| sum.saturating_add(*count));
+    let missing = total.saturating_sub(given);
     let mut order: Vec<usize> = (0..shares.len()).collect();
     order.sort_by(|&i, &j| {
         let remainder = |i: usize| exact(&shares[i]) - counts[i] as f64;
@@ -337,6 +340,17 @@ mod tests {
         let large = Axis::parse("z=1..1000").unwrap();
         let message = combinations(&[&a, &b, &large]).unwrap_err().to_string();
         assert!(message.contains("found 2 x 3 x 1000 = 6000 cells; expected at most 5000"), "{message}");
+    }
+
+    #[test]
+    fn counts_sum_and_follow_the_shares() {
+        assert_eq!(largest_remainder(&[0.333_333, 0.333_333, 0.333_334], 100), [33, 33, 34]);
+        assert_eq!(largest_remainder(&[0.7, 0.2, 0.1], 22_000), [15_400, 4_400, 2_200]);
+        assert_eq!(
+            largest_remainder(&[1.0, -1.0, f64::NAN], u64::MAX).len(),
+            3,
+            "absurd totals do not overflow"
+        );
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Digests, and a map for keys that are already well mixed or small integers, without iteration: results cannot depend on an
-//! order that nobody can ask for.
+//! Digests, and a map for keys that are already well mixed or small integers, without iteration: results cannot depend
+//! on an order that nobody can ask for.
 
 use sha2::{Digest, Sha256};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -57,11 +57,6 @@ impl<K: std::hash::Hash + Eq, V> IdMap<K, V> {
         self.0.get(key)
     }
 
-    /// The value of `key`, to change.
-    pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
-        self.0.get_mut(key)
-    }
-
     /// Sets `key`, returning what it was.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         self.0.insert(key, value)
@@ -70,22 +65,5 @@ impl<K: std::hash::Hash + Eq, V> IdMap<K, V> {
     /// Removes `key`.
     pub fn remove(&mut self, key: &K) -> Option<V> {
         self.0.remove(key)
-    }
-
-    /// Whether `key` is there.
-    pub fn contains_key(&self, key: &K) -> bool {
-        self.0.contains_key(key)
-    }
-
-    /// How many keys there are.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
     }
 }

@@ -163,6 +163,8 @@ pub struct Report {
     pub facts: RunFacts,
     /// Length of the measured window, in seconds: from its first scheduled arrival to its last end.
     pub duration_s: f64,
+    /// First and last scheduled arrival of the window, in seconds of the run; null where they are unknown.
+    pub arrivals_s: Option<(f64, f64)>,
     /// Attempts before the window, which nothing below counts.
     pub warmup_attempts: u64,
     /// Attempts.
@@ -221,6 +223,15 @@ impl Report {
     /// The names of the gates that fail, in their order.
     pub fn failing_gates(&self) -> impl Iterator<Item = &str> {
         self.gates.iter().filter(|g| !g.pass).map(|g| g.name.as_str())
+    }
+
+    /// The class with the lowest attainment, with its name; one without successes counts as lowest. None without
+    /// classes.
+    #[must_use]
+    pub fn weakest_class(&self) -> Option<(&str, &ClassReport)> {
+        let attainment = |class: &ClassReport| class.attainment.unwrap_or(-1.0);
+        let weakest = self.classes.iter().min_by(|a, b| attainment(a.1).total_cmp(&attainment(b.1)));
+        weakest.map(|(name, class)| (name.as_str(), class))
     }
 
     /// Whether every class has the successes that the manifest asks for.

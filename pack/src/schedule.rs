@@ -14,7 +14,7 @@ mod replay;
 mod table;
 
 pub use error::ScheduleError;
-pub use replay::trace_rate_rps;
+pub use replay::{recorded_rate_rps, trace_rate_rps};
 pub use table::write_csv;
 
 use crate::manifest::{ArrivalPattern, Manifest, REQUESTS_MAX};
@@ -30,7 +30,7 @@ pub const RATE_MAX_RPS: f64 = 1e6;
 /// The greatest number of closed-loop clients.
 pub const CONCURRENCY_MAX: u32 = 1_000_000;
 /// A closed loop is warmed up by this many requests for each of its clients.
-const WARMUP_REQUESTS_PER_CLIENT: usize = 2;
+pub const WARMUP_REQUESTS_PER_CLIENT: u32 = 2;
 
 /// When a request is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,7 +174,7 @@ impl Schedule {
             until: Nanos::from_seconds(client.warmup_seconds)?,
             requests: match load {
                 Load::Closed { concurrency } if client.warmup_seconds > 0.0 => {
-                    WARMUP_REQUESTS_PER_CLIENT * concurrency as usize
+                    (WARMUP_REQUESTS_PER_CLIENT * concurrency) as usize
                 }
                 _ => 0,
             },

@@ -1,5 +1,10 @@
 //! One run: a schedule through a fleet, in virtual time.
 
+mod ending;
+mod sampling;
+#[cfg(test)]
+mod tests;
+
 use crate::attempt::{Attempt, Attempts};
 use crate::engine::{Batch, BatchScheduler, Emitted, EngineRequest};
 use crate::event::{Event, EventQueue, GiveUp, RequestRef, Slot};
@@ -12,11 +17,8 @@ use scaleproof_pack::experiment::{Observer, Progress};
 use scaleproof_pack::record::Outcome;
 use scaleproof_pack::schedule::{Load, Release, Schedule, ScheduleError};
 use scaleproof_pack::time::Nanos;
-use scaleproof_pack::timeline::TimelineRow;
 use scaleproof_policy::{Fleet, LoadSource, RouteRequest, Router};
 
-/// Timeline rows of a run. An observer may keep them all: these take about a gigabyte.
-const TIMELINE_ROWS_MAX: u64 = 20_000_000;
 /// The observer is asked whether to stop every so many events.
 const ASK_EVERY: u64 = 4096;
 
@@ -306,134 +308,6 @@ impl Simulation<'_> {
         self.emitted = emitted;
         self.launch_steps(replica, now)
     }
-
-    /// Tokens of one request reach its client at `arrives`.
-    fn token(&mut self, slot: Slot, token: &Emitted, arrives: Nanos) {
-        let Some(attempt) = self.attempts.get_mut(slot) else { return };
-        if token.finish.is_some() {
-            attempt.in_engine = false;
-        }
-        if let Some((until, why)) = attempt.patience(self.config.ttft_timeout)
-            && arrives > until
-        {
-            return self.abandon(slot, why, until);
-        }
-        if token.tokens > 0 && attempt.first_token.is_none() {
-            attempt.first_token = Some(arrives);
-            let input = u64::from(attempt.input_tokens);
-            let replica = attempt.replica.expect("a replica answered");
-            self.servers[replica as usize].tokens_without_answer -= input;
-        }
-        attempt.output_tokens += token.tokens;
-        if token.finish.is_some() {
-            let complete = attempt.output_tokens == attempt.requested_tokens;
-            let (outcome, reason) =
-                if complete { (Outcome::Ok, "") } else { (Outcome::Error, "answer cut short") };
-            self.settle(slot, outcome, arrives, reason);
-        }
-    }
-
-    fn give_up(&mut self, slot: Slot, why: GiveUp, now: Nanos) {
-        let Some(attempt) = self.attempts.get_mut(slot) else { return };
-        if why == GiveUp::FirstTokenTimeout && attempt.first_token.is_some() {
-            return;
-        }
-        self.abandon(slot, why, now);
-    }
-
-    fn abandon(&mut self, slot: Slot, why: GiveUp, at: Nanos) {
-        let (outcome, reason) = match why {
-            GiveUp::Timeout => (Outcome::Timeout, "no whole answer in time"),
-            GiveUp::FirstTokenTimeout => (Outcome::Timeout, "no first token in time"),
-            GiveUp::Cancel => (Outcome::Cancelled, "cancelled by the client"),
-        };
-        self.settle(slot, outcome, at, reason);
-    }
-
-    /// An attempt ends. The only place where one does.
-    fn settle(&mut self, slot: Slot, outcome: Outcome, ended: Nanos, reason: &'static str) {
-        let attempt = self.attempts.remove(slot).expect("an attempt ends once");
-        if let Some(replica) = attempt.replica {
-            if attempt.in_engine {
-                self.replicas[replica as usize].abort(slot.engine_id());
-            }
-            self.fleet.ended(replica);
-            let server = &mut self.servers[replica as usize];
-            server.unfinished -= 1;
-            if attempt.first_token.is_none() {
-                server.tokens_without_answer -= u64::from(attempt.input_tokens);
-            }
-        }
-        if outcome == Outcome::Ok && !attempt.request.warmup {
-            let successes = self.successes.get_mut(usize::from(attempt.class)).and_then(Option::as_mut);
-            *successes.expect("it was in the schedule") += 1;
-        }
-        self.ended += 1;
-        self.last_end = self.last_end.max(ended);
-        let record = attempt.record(ended, outcome, reason);
-        self.observer.record(&record);
-        self.watcher.ended(&record);
-        let resumed_at = ended.max(self.events.now());
-        if let Some((next, delay)) = self.source.follower(attempt.request) {
-            self.events.push(resumed_at + delay, Event::Release(next));
-        } else {
-            self.client_is_free(attempt.request, resumed_at);
-        }
-    }
-
-    /// In a closed loop, the end of a request (of a session: of its last turn) frees its client.
-    fn client_is_free(&mut self, request: RequestRef, now: Nanos) {
-        let opener = self.source.session_opener(request);
-        let closed =
-            self.source.get(opener).is_some_and(|(p, _)| matches!(p.release, Release::WhenFree { .. }));
-        if closed {
-            self.release_to_free_client(now);
-        }
-    }
-
-    /// Whether polls and samples still have something to see. Events of ended attempts do not count, and where
-    /// nothing can happen any more the run has stalled.
-    fn goes_on(&self) -> bool {
-        self.events.has_pending() && (self.attempts.open() > 0 || self.events.has_sends())
-    }
-
-    fn poll(&mut self, now: Nanos) {
-        for (replica, unit) in self.replicas.iter().enumerate() {
-            let load = unit.engine().load();
-            self.fleet.polled(replica as u32, load.waiting + load.running);
-        }
-        if let Some(interval) = self.config.poll_interval
-            && self.goes_on()
-        {
-            self.events.push(now + interval, Event::Poll);
-        }
-    }
-
-    fn sample(&mut self, now: Nanos) -> Result<(), RunError> {
-        self.sampled += self.replicas.len() as u64;
-        if self.sampled > TIMELINE_ROWS_MAX {
-            return Err(RunError::TooManySamples { rows: self.sampled, now });
-        }
-        for (replica, unit) in self.replicas.iter().enumerate() {
-            let (load, totals) = (unit.engine().load(), unit.engine().totals());
-            self.observer.sample(&TimelineRow {
-                at: now,
-                replica: replica as u32,
-                waiting: load.waiting,
-                running: load.running,
-                kv_blocks_used: load.kv_blocks_used,
-                kv_blocks_total: load.kv_blocks_total,
-                prefix_queries: totals.prefix_queries,
-                prefix_hits: totals.prefix_hits,
-                evictions: totals.evictions,
-                preemptions: totals.preemptions,
-            });
-        }
-        if self.goes_on() {
-            self.events.push(now + self.config.sample_interval, Event::Sample);
-        }
-        Ok(())
-    }
 }
 
 /// None yet, of each class that the schedule sends.
@@ -461,6 +335,3 @@ fn note_admissions(attempts: &mut Attempts, batch: &Batch) {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

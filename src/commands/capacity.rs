@@ -55,7 +55,7 @@ pub fn run(args: &CapacityArgs) -> Outcome {
 }
 
 /// The refined capacity in words.
-pub fn refined_text(refined: &Refined) -> String {
+fn refined_text(refined: &Refined) -> String {
     let interval = refined.ci95_rps.map_or_else(
         || "no interval from a single repeat; use --repeats".to_owned(),
         |(low, high)| format!("95 % interval {low:.2} to {high:.2}"),
@@ -77,9 +77,7 @@ pub fn refine_points(
     replicas: u32,
     within_rps: f64,
 ) -> Result<Refined, CommandError> {
-    let mut runs: Vec<u64> = tested.iter().map(|&i| study.results[i].point.run).collect();
-    runs.sort_unstable();
-    runs.dedup();
+    let runs = study.runs(tested);
     // One repeat alone would leave a core idle in a bisection: it tests two rates a round. The number must not
     // depend on the machine, or the result would.
     let sections = if runs.len() == 1 { 2 } else { 1 };

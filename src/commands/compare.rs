@@ -2,7 +2,7 @@
 
 use crate::args::{CompareArgs, Format};
 use crate::exit::{CommandError, Exit, Outcome};
-use crate::files::{read_bytes, read_text};
+use crate::files::{self, read_bytes, read_text};
 use crate::study::{print_out, shown};
 use crate::table::{number, table};
 use scaleproof_pack::compare::{self, Comparison, Difference, Metric, Options, Scope, Side};
@@ -48,7 +48,7 @@ impl Pack {
                 directory.display()
             )));
         }
-        let path = directory.join("slo-report.json");
+        let path = directory.join(files::REPORT);
         let report: Report = serde_json::from_str(&read_text(&path)?).map_err(|error| {
             CommandError::bad_input(format!(
                 "{}:{}:{}: found {error}; expected a report as scaleproof writes it; write it again",
@@ -57,7 +57,7 @@ impl Pack {
                 error.column()
             ))
         })?;
-        let path = directory.join("requests.csv");
+        let path = directory.join(files::REQUESTS);
         let side = Side::read(&report, read_bytes(&path)?.as_slice())
             .map_err(|error| CommandError::bad_input(format!("{}: {error}", path.display())))?;
         Ok(Pack { report, side })

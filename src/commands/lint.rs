@@ -2,8 +2,8 @@
 
 use crate::args::{Format, LintArgs};
 use crate::exit::{CommandError, Exit, Outcome};
-use crate::files::read_text;
-use crate::input::{self, MANIFEST, SCENARIO};
+use crate::files::{MANIFEST, SCENARIO, read_text};
+use crate::input;
 use crate::study::{print_out, shown};
 use scaleproof_pack::lint::rules::MOVABLE_VERSION;
 use scaleproof_pack::lint::{self, Finding, Kind};
@@ -36,8 +36,8 @@ fn file(path: &Path) -> Result<Judged, CommandError> {
     Ok(Judged { kind, findings: lint.findings, unread_fields: lint.unread_fields })
 }
 
-/// Both files of a scenario, which must load; its trace may be elsewhere. Revisions that move are findings; until they are pinned, what only
-/// loading finds stays unsaid.
+/// Both files of a scenario, which must load; its trace may be elsewhere. Revisions that move are findings; until they
+/// are pinned, what only loading finds stays unsaid.
 fn scenario(directory: &Path) -> Result<Judged, CommandError> {
     let (manifest, scenario) = (directory.join(MANIFEST), directory.join(SCENARIO));
     let (manifest_text, scenario_text) = (read_text(&manifest)?, read_text(&scenario)?);

@@ -1,18 +1,20 @@
 //! `scaleproof plan`: from a peak to replicas and GPUs, by division; then the planned fleet itself is simulated.
 
+mod text;
+
 use super::capacity::{Refined, refine_points};
-use super::sweep::{attainment_text, chosen, rate_table, simulate_grid, sweep_report, verdict};
+use super::sweep::{attainment_text, chosen, judge, rate_table, simulate_grid, sweep_report, verdict};
 use crate::args::PlanArgs;
 use crate::exit::{CommandError, Exit, Outcome};
 use crate::point::PointResult;
 use crate::study::{Study, exit_by_gate, shown};
-use crate::table::{number, percent, table};
 use scaleproof_pack::balance::{Balance, balance};
 use scaleproof_pack::capacity::Capacity;
 use scaleproof_pack::plan::{Plan, PlanInput, plan};
 use scaleproof_pack::report_html::{FleetCapacity, PlanPage, plan_html};
 use serde::Serialize;
 use serde_json::json;
+use text::peaks_table;
 
 /// Runs the command.
 pub fn run(args: &PlanArgs) -> Outcome {
@@ -70,7 +72,7 @@ struct PeakPlan {
     at_peak_index: usize,
 }
 
-/// A fleet simulated at the peak: the first repeat's numbers, and how many repeats pass.
+/// A fleet simulated at the peak, judged as a tested rate is (`pack::capacity`); the summary is of the first repeat.
 #[derive(Serialize)]
 struct AtPeak {
     replicas: u32,
@@ -133,14 +135,6 @@ fn plan_peak(
     Ok(PeakPlan { arithmetic, at_peak, after_loss, scaling, at_peak_index })
 }
 
-/// The runs of the grid's repeats.
-fn runs(study: &Study, grid: &[usize]) -> Vec<u64> {
-    let mut runs: Vec<u64> = grid.iter().map(|&i| study.results[i].point.run).collect();
-    runs.sort_unstable();
-    runs.dedup();
-    runs
-}
-
 fn simulate_at(
     study: &mut Study,
     grid: &[usize],
@@ -148,17 +142,17 @@ fn simulate_at(
     replicas: u32,
 ) -> Result<(AtPeak, usize), CommandError> {
     let points: Vec<_> =
-        runs(study, grid).into_iter().map(|run| study.at_rate(peak_rps, run, Some(replicas))).collect();
+        study.runs(grid).into_iter().map(|run| study.at_rate(peak_rps, run, Some(replicas))).collect();
     let indices = study.simulate("the planned fleet", &points)?;
-    let reports: Vec<_> = indices.iter().map(|&i| &study.results[i].report).collect();
-    let passing = reports.iter().filter(|report| report.capacity_gate_pass).count();
-    let first = reports[0];
+    let first = &study.results[indices[0]].report;
+    let judged = judge(study, &indices);
+    let verdict = &judged.rates[0];
     let at_peak = AtPeak {
         replicas,
-        repeats: reports.len(),
-        repeats_passing: passing,
-        pass: 2 * passing > reports.len(),
-        failing_gates: first.failing_gates().map(str::to_owned).collect(),
+        repeats: verdict.repeats,
+        repeats_passing: verdict.repeats_passing,
+        pass: verdict.pass,
+        failing_gates: verdict.failing_gates.iter().map(|(name, _)| name.clone()).collect(),
         summary: format!("{}, queue {}", attainment_text(first), first.queue_trend.word()),
     };
     Ok((at_peak, indices[0]))
@@ -187,7 +181,11 @@ fn scale(
     let simulated = refine_points(study, &tested, replicas, args.capacity.within * factor)?;
     let linear_rps = base.capacity_refined_rps * factor;
     let capacity_rps = simulated.capacity_refined_rps;
-    let balance_of = |result: &PointResult| balance(&result.samples);
+    let balance_of = |result: &PointResult| {
+        let (from, to) = result.report.arrivals_s?;
+        let arriving = result.samples.iter().filter(|row| (from..=to).contains(&row.at.seconds()));
+        balance(&arriving.copied().collect::<Vec<_>>())
+    };
     // The first point tested: as many requests per second and replica as the measured fleet has at its capacity.
     let (measured, planned) = (&study.results[measured], &study.results[tested[0]]);
     let mut scaling = Scaling {
@@ -206,37 +204,6 @@ fn scale(
     Ok(scaling)
 }
 
-impl Scaling {
-    /// Whether division holds, to within what the searches can tell, and what moved.
-    fn words(&self, base: &Refined, factor: f64) -> String {
-        let noise = (base.within_rps * factor + self.simulated.within_rps) / self.linear_rps;
-        let off = self.ratio - 1.0;
-        let verdict = if off.abs() <= noise {
-            format!("linear, to within the searches' {}", percent(Some(noise)))
-        } else if off > 0.0 {
-            format!("more than linear, by {}", percent(Some(off)))
-        } else {
-            format!("less than linear, by {}", percent(Some(-off)))
-        };
-        let mut causes = Vec::new();
-        if let (Some(a), Some(b)) = (self.measured_balance, self.planned_balance) {
-            let percents = |a, b| format!("{} to {}", percent(Some(a)), percent(Some(b)));
-            causes.push(format!(
-                "imbalance across replicas {}, variation over time (bursts) {}",
-                percents(a.across_replicas, b.across_replicas),
-                percents(a.over_time, b.over_time)
-            ));
-        }
-        if let (Some(a), Some(b)) = (self.measured_prefix_hit_share, self.planned_prefix_hit_share) {
-            causes.push(format!("prefix hits {} to {}", percent(Some(a)), percent(Some(b))));
-        }
-        format!(
-            "{verdict}; from the measured fleet at its capacity to the planned one at the same load per replica: {}",
-            causes.join(", ")
-        )
-    }
-}
-
 impl PeakPlan {
     /// report.html of a plan.
     fn page(&self, study: &Study, base: &Refined) -> String {
@@ -252,77 +219,4 @@ impl PeakPlan {
             remarks: &remarks,
         })
     }
-
-    fn text(&self) -> String {
-        let plan = &self.arithmetic;
-        let mut text = format!(
-            "peak {} requests/s: {} per replica x {} utilization -> ceil({} / {:.3}) = {} replicas, {} GPUs\n",
-            plan.peak_rps,
-            plan.capacity_per_replica_rps,
-            plan.target_utilization,
-            plan.peak_rps,
-            plan.capacity_per_replica_rps * plan.target_utilization,
-            plan.required_replicas,
-            plan.required_gpus
-        );
-        if plan.spare_replicas > 0 {
-            text += &format!(
-                "with {} spare: {} replicas, {} GPUs\n",
-                plan.spare_replicas, plan.planned_replicas, plan.planned_gpus
-            );
-        }
-        text += &self.at_peak.text("simulated at the peak");
-        text += &self.after_loss.as_ref().map_or_else(
-            || "after a loss: no replica is left\n".to_owned(),
-            |lost| lost.text("after a loss, at the peak"),
-        );
-        let scaling = &self.scaling;
-        text += &format!(
-            "the planned fleet's own capacity: {:.2} requests/s, by division {:.2}: {}\n",
-            scaling.simulated.capacity_refined_rps, scaling.linear_rps, scaling.finding
-        );
-        text + &format!(
-            "headroom at the peak: {:.2} requests/s, utilization {}\n",
-            scaling.headroom_rps,
-            percent(Some(scaling.utilization))
-        )
-    }
-}
-
-impl AtPeak {
-    fn text(&self, label: &str) -> String {
-        let verdict = match (self.repeats, self.pass) {
-            (1, true) => "every gate passes".to_owned(),
-            (1, false) => format!("FAILS {}", self.failing_gates.join(", ")),
-            _ => format!("{} of {} repeats pass", self.repeats_passing, self.repeats),
-        };
-        format!("{label}, {} replicas: {verdict} ({})\n", self.replicas, self.summary)
-    }
-}
-
-fn peaks_table(plans: &[PeakPlan]) -> String {
-    let headers = [
-        "peak",
-        "replicas",
-        "GPUs",
-        "at the peak",
-        "after a loss",
-        "fleet capacity",
-        "of linear",
-        "headroom",
-    ];
-    let word = |at: &AtPeak| if at.pass { "pass".to_owned() } else { "fail".to_owned() };
-    let row = |planned: &PeakPlan| {
-        vec![
-            number(Some(planned.arithmetic.peak_rps), 1),
-            planned.arithmetic.planned_replicas.to_string(),
-            planned.arithmetic.planned_gpus.to_string(),
-            word(&planned.at_peak),
-            planned.after_loss.as_ref().map_or_else(|| "-".to_owned(), word),
-            number(Some(planned.scaling.simulated.capacity_refined_rps), 1),
-            percent(Some(planned.scaling.ratio)),
-            number(Some(planned.scaling.headroom_rps), 1),
-        ]
-    };
-    format!("\n{}", table(&headers, &plans.iter().map(row).collect::<Vec<_>>()))
 }

@@ -5,7 +5,7 @@ use crate::args::TraceArgs;
 use crate::exit::{CommandError, Exit, Outcome};
 use crate::files::{Pending, unwritable};
 use crate::input;
-use crate::progress::{Progress, interrupted};
+use crate::progress::{Progress, Share, interrupted};
 use crate::study::print_out;
 use scaleproof_pack::experiment::{self, Observer};
 use scaleproof_pack::time::Nanos;
@@ -25,7 +25,7 @@ pub fn run(args: &TraceArgs) -> Outcome {
     let mut trace = ChromeTrace::new(Pending::create(&path)?, from, to).map_err(failed)?;
     let config = loaded.scenario.run_config(&loaded.manifest, &loaded.profile, point.replicas);
     let progress = Progress::start("trace", schedule.measured.requests.len() as u64);
-    let mut until = Until { to, now: Nanos::ZERO, shown: 0, progress: &progress };
+    let mut until = Until { to, now: Nanos::ZERO, progress: Share::of(&progress) };
     run_watched(&config, &schedule, &|| loaded.engine(), &mut until, &mut trace)
         .map_err(CommandError::could_not_run)?;
     drop(progress);
@@ -45,15 +45,13 @@ pub fn run(args: &TraceArgs) -> Outcome {
 struct Until<'a> {
     to: Nanos,
     now: Nanos,
-    shown: u64,
-    progress: &'a Progress,
+    progress: Share<'a>,
 }
 
 impl Observer for Until<'_> {
     fn progress(&mut self, progress: experiment::Progress) {
         self.now = progress.now;
-        self.progress.advance(progress.ended - self.shown);
-        self.shown = progress.ended;
+        self.progress.reached(progress.ended);
     }
 
     fn stop(&mut self) -> bool {

@@ -145,11 +145,6 @@ impl Analyzer {
         self.fleet.push(row);
     }
 
-    /// Successes of each class so far, in the manifest's order: a run that lacks some goes on.
-    pub fn successes(&self) -> impl Iterator<Item = u64> {
-        self.classes.iter().map(ClassTally::successful)
-    }
-
     /// The report.
     #[must_use]
     pub fn finish(self, facts: RunFacts, stated: Stated) -> Report {
@@ -182,6 +177,7 @@ impl Analyzer {
         Report {
             facts,
             duration_s,
+            arrivals_s: self.window.map(|w| (w.first_scheduled.seconds(), w.last_scheduled.seconds())),
             warmup_attempts: self.warmup_attempts,
             attempted,
             successful: self.outcomes.ok,

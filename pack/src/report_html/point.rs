@@ -17,7 +17,7 @@ pub struct PointPage<'a> {
     pub title: &'a str,
     /// The point's report.
     pub report: &'a Report,
-    /// The fleet over the measured window, in order of time; may be empty.
+    /// The fleet over the whole run, warm-up and drain included, in order of time; may be empty.
     pub samples: &'a [FleetSample],
 }
 

@@ -85,10 +85,7 @@ fn summary(input: &SweepPage) -> String {
     let rows: Vec<_> = points
         .iter()
         .map(|(rps, report)| {
-            let weakest = report
-                .classes
-                .values()
-                .min_by(|a, b| a.attainment.unwrap_or(0.0).total_cmp(&b.attainment.unwrap_or(0.0)));
+            let weakest = report.weakest_class().map(|(_, class)| class);
             vec![
                 number(*rps),
                 report.facts.seed.map_or("–".into(), |seed| seed.to_string()),

@@ -19,10 +19,13 @@ const FAULTS_MAX: usize = 20;
 #[must_use]
 pub fn trace_rate_rps(source: &TraceSource, trace: &Trace) -> Option<f64> {
     let (_, rows) = window(source, trace).ok()?;
-    recorded_rps(rows).map(|rps| rps * source.rate_scale)
+    recorded_rate_rps(rows).map(|rps| rps * source.rate_scale)
 }
 
-fn recorded_rps(rows: &[TraceRow]) -> Option<f64> {
+/// The mean rate at which rows were recorded, from the first to the last, in requests per second; None if they have
+/// fewer than two moments.
+#[must_use]
+pub fn recorded_rate_rps(rows: &[TraceRow]) -> Option<f64> {
     let span_s = rows.last()?.at.since(rows.first()?.at).seconds();
     (span_s > 0.0).then(|| (rows.len() - 1) as f64 / span_s)
 }
@@ -71,7 +74,7 @@ impl<'a> Replay<'a> {
     ) -> Result<Replay<'a>, ScheduleError> {
         let (from, rows) = window(source, trace)?;
         check_count(rows.len() as f64)?;
-        let stretch = match (load, recorded_rps(rows)) {
+        let stretch = match (load, recorded_rate_rps(rows)) {
             (Load::Open { rps }, Some(recorded)) => recorded / rps,
             _ => 1.0,
         };

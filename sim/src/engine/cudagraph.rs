@@ -6,8 +6,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Batch;
-
 /// What graphs an engine records (vLLM's `cudagraph_mode`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -48,8 +46,6 @@ pub struct Cudagraphs {
 impl Cudagraphs {
     /// The largest graph that vLLM records by default, in tokens.
     pub const CEILING: u32 = 512;
-    /// The same on data-centre Blackwell GPUs.
-    pub const CEILING_BLACKWELL: u32 = 1024;
 
     /// Graphs of given sizes in tokens (`cudagraph_capture_sizes`); those above the token budget are not recorded.
     #[must_use]
@@ -96,14 +92,7 @@ impl Cudagraphs {
         &self.sizes
     }
 
-    /// How `batch` runs, and on how many tokens.
-    #[must_use]
-    pub fn pad(&self, batch: &Batch) -> (Execution, u32) {
-        let tokens = batch.rows.iter().map(|row| row.tokens).sum();
-        self.pad_counts(tokens, batch.rows.len() as u32)
-    }
-
-    /// The same for a batch of `rows` rows with `tokens` tokens in all. Every row has at least one token, so as many
+    /// How a batch of `rows` rows with `tokens` tokens in all runs, and on how many tokens. Every row has at least one token, so as many
     /// rows as tokens make a decode batch (a last prefill chunk of one token looks the same to the GPU).
     #[must_use]
     pub fn pad_counts(&self, tokens: u32, rows: u32) -> (Execution, u32) {
@@ -128,7 +117,6 @@ impl Cudagraphs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::Row;
 
     /// An API server on an H100.
     fn h100(mode: CudagraphMode) -> Cudagraphs {
@@ -189,12 +177,5 @@ mod tests {
         let graphs = Cudagraphs::with_sizes(CudagraphMode::FullAndPiecewise, 32, 8192, &[64, 8, 8]);
         assert_eq!(graphs.pad_counts(8, 8), (Execution::Full, 8));
         assert_eq!(graphs.pad_counts(20, 20), (Execution::Piecewise, 64));
-    }
-
-    #[test]
-    fn a_batch_is_padded_by_its_rows() {
-        let row = |tokens| Row { id: 1, tokens, context: 0, samples: true, prefill: true };
-        let batch = Batch { rows: vec![row(1), row(1), row(4)], ..Batch::default() };
-        assert_eq!(h100(CudagraphMode::default()).pad(&batch), (Execution::Piecewise, 8));
     }
 }

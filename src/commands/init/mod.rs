@@ -12,8 +12,7 @@ pub use args::InitArgs;
 
 use crate::args::Format;
 use crate::exit::{CommandError, Exit, Outcome};
-use crate::files::{self, read_text, unwritable};
-use crate::input::{MANIFEST, SCENARIO};
+use crate::files::{self, MANIFEST, SCENARIO, read_text, unwritable};
 use crate::study::{print_out, shown};
 use scaleproof_pack::hash::sha256_hex;
 use scaleproof_pack::manifest::Manifest;

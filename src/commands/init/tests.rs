@@ -1,9 +1,9 @@
-use super::args::{ClassSpec, class};
+use super::args::class;
 use super::*;
 use crate::args::{Cli, Command};
 use clap::Parser;
 use scaleproof_pack::trace::TraceRow;
-use traffic::{TraceClass, counts, trace_classes};
+use traffic::{TraceClass, trace_classes};
 
 const PROFILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/models/fixture/dense-70b-fixture-r1.yaml");
 
@@ -13,10 +13,6 @@ fn args(rest: &[&str]) -> InitArgs {
         Command::Init(args) => args,
         _ => panic!("init was parsed as something else"),
     }
-}
-
-fn spec(name: &str, mix: f64) -> ClassSpec {
-    class(&format!("{name}:{mix}:100:10:500:40")).unwrap()
 }
 
 #[test]
@@ -50,14 +46,6 @@ fn what_is_written_loads_and_says_what_was_asked() {
     for line in text.lines().chain(scenario.lines()).filter(|line| !line.is_empty()) {
         assert!(line.contains("# "), "every line is explained: {line}");
     }
-}
-
-#[test]
-fn counts_sum_and_follow_the_mix() {
-    let thirds = [spec("a", 0.333_333), spec("b", 0.333_333), spec("c", 0.333_334)];
-    assert_eq!(counts(&thirds, 100), [33, 33, 34]);
-    assert_eq!(counts(&[spec("a", 0.7), spec("b", 0.2), spec("c", 0.1)], 22_000), [15_400, 4_400, 2_200]);
-    assert_eq!(counts(&[spec("a", 1.0)], u64::MAX).len(), 1, "absurd totals do not overflow");
 }
 
 #[test]

@@ -5,8 +5,10 @@ use super::paths::relative;
 use crate::exit::CommandError;
 use crate::files::read_bytes;
 use crate::study::shown;
+use scaleproof_pack::grid::largest_remainder;
 use scaleproof_pack::percentile::nearest_rank;
 use scaleproof_pack::report::EXPLORATORY_BELOW;
+use scaleproof_pack::schedule::recorded_rate_rps;
 use scaleproof_pack::trace::{Trace, TraceRow};
 use std::collections::BTreeMap;
 
@@ -56,12 +58,11 @@ pub fn of(args: &InitArgs) -> Result<Traffic, CommandError> {
         (Some(path), Some(format)) => {
             let trace = Trace::parse(&shown(path), format.format(), &read_bytes(path)?)
                 .map_err(CommandError::bad_input)?;
-            let span_s = trace.span().seconds();
             Ok(Traffic::Trace(TraceTraffic {
                 file: relative(&args.dir, path)?,
                 format,
                 rows: trace.rows.len(),
-                rate_rps: (span_s > 0.0).then(|| (trace.rows.len() - 1) as f64 / span_s),
+                rate_rps: recorded_rate_rps(&trace.rows),
                 classes: trace_classes(&trace.rows),
                 ttft_ms: args.ttft_ms,
                 tpot_ms: args.tpot_ms,
@@ -72,7 +73,8 @@ pub fn of(args: &InitArgs) -> Result<Traffic, CommandError> {
         )),
         _ => {
             let total = args.requests.unwrap_or_else(|| enough(&args.classes));
-            let counts = counts(&args.classes, total);
+            let mixes: Vec<f64> = args.classes.iter().map(|class| class.mix).collect();
+            let counts = largest_remainder(&mixes, total);
             Ok(Traffic::Classes { classes: args.classes.iter().cloned().zip(counts).collect(), total })
         }
     }
@@ -99,22 +101,6 @@ fn three_digits(value: f64) -> f64 {
 fn enough(classes: &[ClassSpec]) -> u64 {
     let rarest = classes.iter().map(|class| class.mix).filter(|mix| *mix > 0.0).fold(1.0, f64::min);
     ((RAREST_CLASS_REQUESTS / rarest / 100.0).ceil() * 100.0) as u64
-}
-
-/// Counts that sum to the total and follow the mixes: rounded down, and the largest remainders get what is left.
-pub fn counts(classes: &[ClassSpec], total: u64) -> Vec<u64> {
-    let share = |class: &ClassSpec| (class.mix * total as f64).max(0.0);
-    // A share that is whole but for the last bit is whole.
-    let mut counts: Vec<u64> = classes.iter().map(|class| (share(class) + 1e-6).floor() as u64).collect();
-    let given: u64 = counts.iter().fold(0, |sum, count| sum.saturating_add(*count));
-    let remainder = |index: &usize| share(&classes[*index]) - counts[*index] as f64;
-    let mut order: Vec<usize> = (0..classes.len()).collect();
-    order.sort_by(|a, b| remainder(b).total_cmp(&remainder(a)));
-    let left = usize::try_from(total.saturating_sub(given)).unwrap_or(usize::MAX);
-    for index in order.into_iter().take(left) {
-        counts[index] += 1;
-    }
-    counts
 }
 
 /// The classes that the rows name, or three by quantiles of the prompt length: to the P50, to the P90, and the rest.

@@ -19,9 +19,9 @@ const WARNINGS_SHOWN: usize = 5;
 /// Writes the files of the grid: its start, summary.csv, whatif.json and report.html.
 pub fn write(grid: &Grid<'_>, directory: &Path) -> Result<(), CommandError> {
     let base = grid.base;
-    files::write(&directory.join("workload-manifest.yaml"), base.manifest_text.as_bytes())?;
-    files::write(&directory.join("scenario.yaml"), base.scenario_text.as_bytes())?;
-    let path = directory.join("summary.csv");
+    files::write(&directory.join(files::MANIFEST), base.manifest_text.as_bytes())?;
+    files::write(&directory.join(files::SCENARIO), base.scenario_text.as_bytes())?;
+    let path = directory.join(files::SUMMARY);
     let mut file = Pending::create(&path)?;
     let classes: Vec<&str> = base.manifest.classes.iter().map(|class| class.name.as_str()).collect();
     write_summary(&mut file, &axis_names(grid), &classes, &grid.configurations)
@@ -38,7 +38,7 @@ pub fn write(grid: &Grid<'_>, directory: &Path) -> Result<(), CommandError> {
         rates: grid.rate.as_ref().map(|(axis, rates)| (axis.name.as_str(), rates.as_slice())),
         configurations: &grid.configurations,
     });
-    files::write(&directory.join("report.html"), page.as_bytes())
+    files::write(&directory.join(files::PAGE), page.as_bytes())
 }
 
 /// Prints the grid.

@@ -1,0 +1,94 @@
+//! How attempts go on and end: tokens, impatience, and the one place where an attempt is settled.
+
+use super::Simulation;
+use crate::engine::Emitted;
+use crate::event::{Event, GiveUp, RequestRef, Slot};
+use scaleproof_pack::record::Outcome;
+use scaleproof_pack::schedule::Release;
+use scaleproof_pack::time::Nanos;
+
+impl Simulation<'_> {
+    /// Tokens of one request reach its client at `arrives`.
+    pub(super) fn token(&mut self, slot: Slot, token: &Emitted, arrives: Nanos) {
+        let Some(attempt) = self.attempts.get_mut(slot) else { return };
+        if token.finish.is_some() {
+            attempt.in_engine = false;
+        }
+        if let Some((until, why)) = attempt.patience(self.config.ttft_timeout)
+            && arrives > until
+        {
+            return self.abandon(slot, why, until);
+        }
+        if token.tokens > 0 && attempt.first_token.is_none() {
+            attempt.first_token = Some(arrives);
+            let input = u64::from(attempt.input_tokens);
+            let replica = attempt.replica.expect("a replica answered");
+            self.servers[replica as usize].tokens_without_answer -= input;
+        }
+        attempt.output_tokens += token.tokens;
+        if token.finish.is_some() {
+            let complete = attempt.output_tokens == attempt.requested_tokens;
+            let (outcome, reason) =
+                if complete { (Outcome::Ok, "") } else { (Outcome::Error, "answer cut short") };
+            self.settle(slot, outcome, arrives, reason);
+        }
+    }
+
+    pub(super) fn give_up(&mut self, slot: Slot, why: GiveUp, now: Nanos) {
+        let Some(attempt) = self.attempts.get_mut(slot) else { return };
+        if why == GiveUp::FirstTokenTimeout && attempt.first_token.is_some() {
+            return;
+        }
+        self.abandon(slot, why, now);
+    }
+
+    fn abandon(&mut self, slot: Slot, why: GiveUp, at: Nanos) {
+        let (outcome, reason) = match why {
+            GiveUp::Timeout => (Outcome::Timeout, "no whole answer in time"),
+            GiveUp::FirstTokenTimeout => (Outcome::Timeout, "no first token in time"),
+            GiveUp::Cancel => (Outcome::Cancelled, "cancelled by the client"),
+        };
+        self.settle(slot, outcome, at, reason);
+    }
+
+    /// An attempt ends. The only place where one does.
+    pub(super) fn settle(&mut self, slot: Slot, outcome: Outcome, ended: Nanos, reason: &'static str) {
+        let attempt = self.attempts.remove(slot).expect("an attempt ends once");
+        if let Some(replica) = attempt.replica {
+            if attempt.in_engine {
+                self.replicas[replica as usize].abort(slot.engine_id());
+            }
+            self.fleet.ended(replica);
+            let server = &mut self.servers[replica as usize];
+            server.unfinished -= 1;
+            if attempt.first_token.is_none() {
+                server.tokens_without_answer -= u64::from(attempt.input_tokens);
+            }
+        }
+        if outcome == Outcome::Ok && !attempt.request.warmup {
+            let successes = self.successes.get_mut(usize::from(attempt.class)).and_then(Option::as_mut);
+            *successes.expect("it was in the schedule") += 1;
+        }
+        self.ended += 1;
+        self.last_end = self.last_end.max(ended);
+        let record = attempt.record(ended, outcome, reason);
+        self.observer.record(&record);
+        self.watcher.ended(&record);
+        let resumed_at = ended.max(self.events.now());
+        if let Some((next, delay)) = self.source.follower(attempt.request) {
+            self.events.push(resumed_at + delay, Event::Release(next));
+        } else {
+            self.client_is_free(attempt.request, resumed_at);
+        }
+    }
+
+    /// In a closed loop, the end of a request (of a session: of its last turn) frees its client.
+    fn client_is_free(&mut self, request: RequestRef, now: Nanos) {
+        let opener = self.source.session_opener(request);
+        let closed =
+            self.source.get(opener).is_some_and(|(p, _)| matches!(p.release, Release::WhenFree { .. }));
+        if closed {
+            self.release_to_free_client(now);
+        }
+    }
+}

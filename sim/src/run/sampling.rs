@@ -1,0 +1,56 @@
+//! What repeats by itself: the router's polls and the timeline's samples.
+
+use super::Simulation;
+use crate::event::Event;
+use crate::setup::RunError;
+use scaleproof_pack::time::Nanos;
+use scaleproof_pack::timeline::TimelineRow;
+
+/// Timeline rows of a run. An observer may keep them all: these take about a gigabyte.
+const TIMELINE_ROWS_MAX: u64 = 20_000_000;
+
+impl Simulation<'_> {
+    /// Whether polls and samples still have something to see. Events of ended attempts do not count, and where
+    /// nothing can happen any more the run has stalled.
+    fn goes_on(&self) -> bool {
+        self.events.has_pending() && (self.attempts.open() > 0 || self.events.has_sends())
+    }
+
+    pub(super) fn poll(&mut self, now: Nanos) {
+        for (replica, unit) in self.replicas.iter().enumerate() {
+            let load = unit.engine().load();
+            self.fleet.polled(replica as u32, load.waiting + load.running);
+        }
+        if let Some(interval) = self.config.poll_interval
+            && self.goes_on()
+        {
+            self.events.push(now + interval, Event::Poll);
+        }
+    }
+
+    pub(super) fn sample(&mut self, now: Nanos) -> Result<(), RunError> {
+        self.sampled += self.replicas.len() as u64;
+        if self.sampled > TIMELINE_ROWS_MAX {
+            return Err(RunError::TooManySamples { rows: self.sampled, now });
+        }
+        for (replica, unit) in self.replicas.iter().enumerate() {
+            let (load, totals) = (unit.engine().load(), unit.engine().totals());
+            self.observer.sample(&TimelineRow {
+                at: now,
+                replica: replica as u32,
+                waiting: load.waiting,
+                running: load.running,
+                kv_blocks_used: load.kv_blocks_used,
+                kv_blocks_total: load.kv_blocks_total,
+                prefix_queries: totals.prefix_queries,
+                prefix_hits: totals.prefix_hits,
+                evictions: totals.evictions,
+                preemptions: totals.preemptions,
+            });
+        }
+        if self.goes_on() {
+            self.events.push(now + self.config.sample_interval, Event::Sample);
+        }
+        Ok(())
+    }
+}

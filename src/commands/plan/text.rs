@@ -1,0 +1,113 @@
+//! What `scaleproof plan` says in words.
+
+use super::{AtPeak, PeakPlan, Scaling};
+use crate::commands::capacity::Refined;
+use crate::table::{number, percent, table};
+
+impl Scaling {
+    /// Whether division holds, to within what the searches can tell, and what moved.
+    pub fn words(&self, base: &Refined, factor: f64) -> String {
+        let noise = (base.within_rps * factor + self.simulated.within_rps) / self.linear_rps;
+        let off = self.ratio - 1.0;
+        let verdict = if off.abs() <= noise {
+            format!("linear, to within the searches' {}", percent(Some(noise)))
+        } else if off > 0.0 {
+            format!("more than linear, by {}", percent(Some(off)))
+        } else {
+            format!("less than linear, by {}", percent(Some(-off)))
+        };
+        let mut causes = Vec::new();
+        if let (Some(a), Some(b)) = (self.measured_balance, self.planned_balance) {
+            let percents = |a, b| format!("{} to {}", percent(Some(a)), percent(Some(b)));
+            causes.push(format!(
+                "imbalance across replicas {}, variation over time (bursts) {}",
+                percents(a.across_replicas, b.across_replicas),
+                percents(a.over_time, b.over_time)
+            ));
+        }
+        if let (Some(a), Some(b)) = (self.measured_prefix_hit_share, self.planned_prefix_hit_share) {
+            causes.push(format!("prefix hits {} to {}", percent(Some(a)), percent(Some(b))));
+        }
+        format!(
+            "{verdict}; from the measured fleet at its capacity to the planned one at the same load per replica: {}",
+            causes.join(", ")
+        )
+    }
+}
+
+impl PeakPlan {
+    /// The arithmetic and what the simulation says of it.
+    pub fn text(&self) -> String {
+        let plan = &self.arithmetic;
+        let mut text = format!(
+            "peak {} requests/s: {} per replica x {} utilization -> ceil({} / {:.3}) = {} replicas, {} GPUs\n",
+            plan.peak_rps,
+            plan.capacity_per_replica_rps,
+            plan.target_utilization,
+            plan.peak_rps,
+            plan.capacity_per_replica_rps * plan.target_utilization,
+            plan.required_replicas,
+            plan.required_gpus
+        );
+        if plan.spare_replicas > 0 {
+            text += &format!(
+                "with {} spare: {} replicas, {} GPUs\n",
+                plan.spare_replicas, plan.planned_replicas, plan.planned_gpus
+            );
+        }
+        text += &self.at_peak.text("simulated at the peak");
+        text += &self.after_loss.as_ref().map_or_else(
+            || "after a loss: no replica is left\n".to_owned(),
+            |lost| lost.text("after a loss, at the peak"),
+        );
+        let scaling = &self.scaling;
+        text += &format!(
+            "the planned fleet's own capacity: {:.2} requests/s, by division {:.2}: {}\n",
+            scaling.simulated.capacity_refined_rps, scaling.linear_rps, scaling.finding
+        );
+        text + &format!(
+            "headroom at the peak: {:.2} requests/s, utilization {}\n",
+            scaling.headroom_rps,
+            percent(Some(scaling.utilization))
+        )
+    }
+}
+
+impl AtPeak {
+    fn text(&self, label: &str) -> String {
+        let verdict = match (self.repeats, self.pass) {
+            (1, true) => "every gate passes".to_owned(),
+            (1, false) => format!("FAILS {}", self.failing_gates.join(", ")),
+            _ => format!("{} of {} repeats pass", self.repeats_passing, self.repeats),
+        };
+        format!("{label}, {} replicas: {verdict} ({})\n", self.replicas, self.summary)
+    }
+}
+
+/// A row a peak.
+pub fn peaks_table(plans: &[PeakPlan]) -> String {
+    let headers = [
+        "peak",
+        "replicas",
+        "GPUs",
+        "at the peak",
+        "after a loss",
+        "fleet capacity",
+        "of linear",
+        "headroom",
+    ];
+    let word = |at: &AtPeak| if at.pass { "pass".to_owned() } else { "fail".to_owned() };
+    let row = |planned: &PeakPlan| {
+        vec![
+            number(Some(planned.arithmetic.peak_rps), 1),
+            planned.arithmetic.planned_replicas.to_string(),
+            planned.arithmetic.planned_gpus.to_string(),
+            word(&planned.at_peak),
+            planned.after_loss.as_ref().map_or_else(|| "-".to_owned(), word),
+            number(Some(planned.scaling.simulated.capacity_refined_rps), 1),
+            percent(Some(planned.scaling.ratio)),
+            number(Some(planned.scaling.headroom_rps), 1),
+        ]
+    };
+    format!("\n{}", table(&headers, &plans.iter().map(row).collect::<Vec<_>>()))
+}
