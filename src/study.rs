@@ -80,7 +80,8 @@ impl Study {
     }
 
     /// Simulates points, all cores at once, each with its own pack under `points/`. Their results are appended
-    /// in the order asked for, whatever the number of threads. What was simulated before is not done again.
+    /// in the order asked for, whatever the number of threads. What was simulated before is not done again. Returns the
+    /// place of each among the results, once.
     pub fn simulate(&mut self, label: &str, points: &[Point]) -> Result<Vec<usize>, CommandError> {
         let known = |point: &Point| self.results.iter().position(|result| result.point == *point);
         let mut new: Vec<Point> = Vec::new();
@@ -106,8 +107,13 @@ impl Study {
                 self.directory.display()
             )));
         }
-        let position = |point: &Point| self.results.iter().position(|result| result.point == *point);
-        Ok(points.iter().filter_map(position).collect())
+        let mut indices = Vec::new();
+        for point in points {
+            let index = self.results.iter().position(|result| result.point == *point);
+            // A point that was asked for twice is no second repeat.
+            indices.extend(index.filter(|index| !indices.contains(index)));
+        }
+        Ok(indices)
     }
 
     fn obtain(&self, point: &Point, progress: &Progress) -> Result<PointResult, CommandError> {

@@ -162,6 +162,18 @@ fn a_closed_loop_keeps_its_clients_busy() {
 }
 
 #[test]
+fn what_is_asked_for_twice_is_done_and_counted_once() {
+    let scenario = Scenario::new();
+    let twice = ["sweep", "small", "--rps", "60,30,60", "--cache", "cold,warm,cold", "--format", "json"];
+    let swept = scenario.run(&twice).expect(0).json();
+    let experiments = swept["experiments"].as_array().unwrap();
+    assert_eq!(experiments.len(), 2);
+    for rate in experiments[0]["capacity"]["rates"].as_array().unwrap() {
+        assert_eq!(rate["repeats"], 1, "{rate}");
+    }
+}
+
+#[test]
 fn sweep_capacity_and_plan_print_their_keys() {
     let scenario = Scenario::new();
     let sweep = scenario.run(&["sweep", "small", "--format", "json"]).expect(0).json();

@@ -69,8 +69,13 @@ fn cache_states(args: &SweepArgs, study: &Study) -> Vec<bool> {
     if args.common.cache.is_empty() {
         return vec![study.shared_prefixes];
     }
-    let mut states: Vec<bool> = args.common.cache.iter().map(|cache| *cache == Cache::Warm).collect();
-    states.dedup();
+    let mut states = Vec::new();
+    for cache in &args.common.cache {
+        let warm = *cache == Cache::Warm;
+        if !states.contains(&warm) {
+            states.push(warm);
+        }
+    }
     states
 }
 

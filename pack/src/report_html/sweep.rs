@@ -89,6 +89,7 @@ fn summary(input: &SweepPage) -> String {
             vec![
                 number(*rps),
                 report.facts.seed.map_or("–".into(), |seed| seed.to_string()),
+                report.facts.run.map_or("–".into(), |run| run.to_string()),
                 number(report.request_throughput_rps),
                 percent(report.error_rate),
                 percent(report.overall_attainment),
@@ -104,6 +105,7 @@ fn summary(input: &SweepPage) -> String {
     let head = [
         "offered/s",
         "seed",
+        "repeat",
         "completed/s",
         "errors",
         "attainment",
