@@ -13,6 +13,7 @@ use scaleproof_pack::report::{Origin, Report, RunFacts};
 use scaleproof_pack::report_html::{PointPage, point_html};
 use scaleproof_pack::requests_csv;
 use scaleproof_pack::schedule::{Load, Schedule, ScheduleError};
+use scaleproof_pack::time::Nanos;
 use scaleproof_pack::timeline::{FleetSeries, TimelineCsv, TimelineRow, read_timeline};
 use scaleproof_sim::{Extremes, RunSummary};
 use std::io;
@@ -257,7 +258,9 @@ impl<'a> Recorder<'a> {
         self.requests.finish().map_err(|error| unwritable(&path, &error))?.keep()?;
         let facts = RunFacts { complete: !summary.stopped, ..point.facts(loaded, schedule) };
         let mut report = self.analyzer.finish(facts, Stated::default());
-        let cache = CacheReport::of(schedule, &self.samples, loaded.scenario.scheduler.block_size);
+        let begins = report.arrivals_s.and_then(|(first, _)| Nanos::from_seconds(first).ok());
+        let begins = begins.unwrap_or(schedule.window_from);
+        let cache = CacheReport::of(schedule, &self.samples, begins, loaded.scenario.scheduler.block_size);
         report.prefix_cache = Some(cache);
         report.warnings.extend(warnings(loaded, summary, Some(&cache)));
         if schedule.window_from.seconds() > 1.5 * loaded.manifest.client.warmup_seconds {

@@ -319,3 +319,14 @@ fn an_interrupted_sweep_keeps_the_points_it_finished() {
     assert_eq!(summary.lines().count(), 1, "a point that was stopped is no result: {summary}");
     assert!(!scenario.path("p/points/open-cold-60-7").exists(), "a point was begun after the interruption");
 }
+
+#[test]
+fn a_refused_closed_loop_client_comes_back_only_after_its_answer() {
+    let scenario =
+        Scenario::new().scenario("experiment:\n", "engine: {max_num_queued_reqs: 4}\nexperiment:\n");
+    let report =
+        scenario.run(&["simulate", "small", "--concurrency", "20", "--format", "json"]).expect(1).json();
+    // Twelve of the twenty find no place. Each refusal takes at least a millisecond: they storm, but in finite time.
+    assert!(report["outcomes"]["rejected"].as_u64().unwrap() > 100, "{report}");
+    assert!(report["duration_s"].as_f64().unwrap() > 400.0 / 12.0 / 1000.0, "{report}");
+}

@@ -31,10 +31,10 @@ pub struct CacheReport {
 }
 
 impl CacheReport {
-    /// That of a run of `schedule` by its timeline, in order of time. `block_size`: tokens of a cache block.
+    /// That of a run of `schedule` by its timeline, in order of time, from the window's beginning `from` on.
+    /// `block_size`: tokens of a cache block.
     #[must_use]
-    pub fn of(schedule: &Schedule, rows: &[TimelineRow], block_size: u32) -> CacheReport {
-        let from = schedule.window_from;
+    pub fn of(schedule: &Schedule, rows: &[TimelineRow], from: Nanos, block_size: u32) -> CacheReport {
         let to = rows.last().map_or(from, |row| row.at);
         let early = from + Nanos(to.since(from).0 / PARTS);
         let (whole, first_tenth) = (Counted::between(rows, from, to), Counted::between(rows, from, early));
@@ -158,10 +158,10 @@ mod tests {
         };
         let plan = schedule(&[(100, 40)], TokenStream::group(1));
         let cold = [row(0, 0, 0), row(1, 100, 0), row(10, 1000, 288)];
-        let found = CacheReport::of(&plan, &cold, 16);
+        let found = CacheReport::of(&plan, &cold, Nanos::ZERO, 16);
         assert_eq!((found.hit_share, found.early_hit_share), (Some(0.288), Some(0.0)));
         assert_eq!((found.warm_from_the_start, found.evictions), (Some(false), 10));
         let warm = [row(0, 50, 9), row(1, 150, 41), row(10, 1050, 329)];
-        assert_eq!(CacheReport::of(&plan, &warm, 16).warm_from_the_start, Some(true));
+        assert_eq!(CacheReport::of(&plan, &warm, Nanos::ZERO, 16).warm_from_the_start, Some(true));
     }
 }

@@ -19,6 +19,9 @@ use scaleproof_pack::schedule::{Load, Release, Schedule, ScheduleError};
 use scaleproof_pack::time::Nanos;
 use scaleproof_policy::{Fleet, LoadSource, RouteRequest, Router};
 
+/// The least time between sending a request and hearing that it is refused: a loopback connection's. Without it a
+/// refused closed-loop client would send its whole schedule in no time.
+const REFUSAL_TURNAROUND_MIN: Nanos = Nanos(1_000_000);
 /// The observer is asked whether to stop every so many events.
 const ASK_EVERY: u64 = 4096;
 
@@ -239,7 +242,9 @@ impl Simulation<'_> {
         server.unfinished += 1;
         server.tokens_without_answer += u64::from(planned.input_tokens);
         if let Some((outcome, reason)) = refusal {
-            self.settle(slot, outcome, now, reason);
+            // The answer takes its way, however short: a closed-loop client that is refused comes back after it.
+            let turnaround = self.config.front_end.ingest(planned.input_tokens)?.max(REFUSAL_TURNAROUND_MIN);
+            self.settle(slot, outcome, now + turnaround, reason);
             return Ok(());
         }
         self.arm_patience(slot);

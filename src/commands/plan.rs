@@ -38,7 +38,10 @@ pub fn run(args: &PlanArgs) -> Outcome {
     }
     let first = &plans[0];
     study.finish(first.at_peak_index, &first.page(&study, &base))?;
-    let passed = plans.iter().all(|planned| planned.at_peak.pass);
+    // Spare replicas are planned so that the rest carries the peak: then the rest is judged too.
+    let holds_after_loss = |planned: &PeakPlan| planned.after_loss.as_ref().is_some_and(|left| left.pass);
+    let holds = |planned: &PeakPlan| planned.at_peak.pass && (args.spare == 0 || holds_after_loss(planned));
+    let passed = plans.iter().all(holds);
     let text = format!("{sweep_text}\n{}", plans.iter().map(PeakPlan::text).collect::<String>())
         + &if plans.len() > 1 { peaks_table(&plans) } else { String::new() };
     study.print(
