@@ -40,6 +40,8 @@ pub struct Loaded {
 
 /// Before the path of a field of the profile.
 const PROFILE_PREFIX: &str = "profile.";
+/// The most KV blocks of a fleet. The simulator needs some 50 bytes for each.
+const FLEET_BLOCKS_MAX: u64 = 1 << 27;
 
 /// Loads the scenario that the arguments name, with what they change in it.
 pub fn load(args: &ScenarioArgs) -> Result<Loaded, CommandError> {
@@ -281,6 +283,19 @@ impl Loaded {
     /// A replica's scheduler.
     pub fn engine(&self) -> Box<dyn BatchScheduler + Send> {
         Box::new(VllmScheduler::new(&self.scenario.scheduler).expect("the scenario's settings were checked"))
+    }
+
+    /// Refuses a fleet that no memory would hold, before it is made.
+    pub fn check_fleet(&self, replicas: u32) -> Result<(), CommandError> {
+        let each = u64::from(self.scenario.scheduler.num_blocks);
+        let blocks = each * u64::from(replicas);
+        if blocks <= FLEET_BLOCKS_MAX {
+            return Ok(());
+        }
+        Err(CommandError::bad_input(format!(
+            "{replicas} replicas: found {blocks} KV blocks, {each} each; expected at most {FLEET_BLOCKS_MAX} in all; \
+             check the peak's unit, which is requests per second, or take fewer replicas"
+        )))
     }
 
     /// GPUs of one replica.

@@ -127,6 +127,22 @@ impl Point {
         }))
     }
 
+    /// Refuses a directory with the report of another rate, seed, run or system.
+    pub fn refuse_another(&self, loaded: &Loaded, directory: &Path) -> Result<(), CommandError> {
+        let path = directory.join("slo-report.json");
+        let found = std::fs::read(&path).ok().and_then(|json| serde_json::from_slice::<Report>(&json).ok());
+        let Some(Report { facts: found, .. }) = found else { return Ok(()) };
+        let own = self.facts(loaded, &self.schedule(loaded)?);
+        if found == (RunFacts { complete: found.complete, schedule_hash: found.schedule_hash.clone(), ..own })
+        {
+            return Ok(());
+        }
+        Err(CommandError::bad_input(format!(
+            "{}: found another point's report; expected this point's, or none; give another --out",
+            path.display()
+        )))
+    }
+
     /// Simulates the point and writes its pack to `directory`. A cache that was not warm when the window began has
     /// the point simulated again after a longer warm-up: a warm experiment measures only once the expected hits
     /// stand, or says that they never did.

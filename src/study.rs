@@ -38,6 +38,10 @@ impl Study {
     pub fn open(args: &ScenarioArgs, command: &str) -> Result<Study, CommandError> {
         use_threads(args)?;
         let loaded = input::load(args)?;
+        if command != "sweep" {
+            // Only a sweep makes both experiments.
+            loaded.shared_prefixes(&args.cache)?;
+        }
         let directory = pack_directory(args, command)?;
         let first = args.cache.iter().take(1).copied().collect::<Vec<_>>();
         let shared_prefixes = loaded.shared_prefixes(&first)?;
@@ -86,6 +90,7 @@ impl Study {
         let known = |point: &Point| self.results.iter().position(|result| result.point == *point);
         let mut new: Vec<Point> = Vec::new();
         for point in points {
+            self.loaded.check_fleet(point.replicas)?;
             if known(point).is_none() && !new.contains(point) {
                 new.push(*point);
             }
@@ -127,8 +132,15 @@ impl Study {
         point.simulate(&self.loaded, &directory, progress)
     }
 
-    /// Simulates one point whose pack is the study's own directory.
+    /// Simulates one point whose pack is the study's own directory. To resume it is to take a whole pack of this very
+    /// point as it is; that of another point is not written over.
     pub fn simulate_alone(&self, point: &Point) -> Result<PointResult, CommandError> {
+        if self.resume {
+            if let Some(result) = point.resume(&self.loaded, &self.directory)? {
+                return Ok(result);
+            }
+            point.refuse_another(&self.loaded, &self.directory)?;
+        }
         let progress = Progress::start("simulate", self.expected_attempts(point));
         let result = point.simulate(&self.loaded, &self.directory, &progress)?;
         drop(progress);

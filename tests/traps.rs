@@ -330,3 +330,91 @@ fn a_refused_closed_loop_client_comes_back_only_after_its_answer() {
     assert!(report["outcomes"]["rejected"].as_u64().unwrap() > 100, "{report}");
     assert!(report["duration_s"].as_f64().unwrap() > 400.0 / 12.0 / 1000.0, "{report}");
 }
+
+#[test]
+fn an_interrupted_trace_is_no_trace() {
+    let scenario = long();
+    let root = scenario.path("");
+    let begun = || {
+        let mut names = fs::read_dir(&root).unwrap().map(|entry| entry.unwrap().file_name());
+        names.any(|name| name.to_string_lossy().starts_with(".tmp"))
+    };
+    let arguments = ["trace", "small", "--rps", "60", "--from-s", "0", "--for-s", "1e6", "--out", "t.json"];
+    interrupt(&scenario, &arguments, begun).fails(3, &["interrupted", "t.json was not written"]);
+    assert!(!scenario.path("t.json").exists());
+}
+
+#[test]
+fn options_that_would_do_nothing_are_refused() {
+    let scenario = Scenario::new();
+    let vary = "--vary";
+    for (arguments, words) in [
+        (&["capacity", "small", "--concurrency", "8"][..], "--concurrency: found clients"),
+        (&["plan", "small", "--peak", "9", "--concurrency", "8"], "--concurrency: found clients"),
+        (&["capacity", "small", "--cache", "cold,warm"], "--cache: found several"),
+        (&["whatif", "small", vary, "replicas=2", "--out", "g", "--resume"], "--resume: found it for a grid"),
+        (&["whatif", "small", vary, "client.request_schedule_seed=1,2", "--seed", "5"], "--seed says which"),
+        (&["whatif", "small", vary, "experiment.cache=cold,warm", "--cache", "cold"], "--cache says which"),
+        (&["whatif", "small", vary, "experiment.repeats=1,5"], "each cell is one run"),
+    ] {
+        scenario.run(arguments).refuses(&[words]);
+    }
+    assert!(!scenario.path("out").exists() && !scenario.path("g").exists(), "something was written");
+}
+
+#[test]
+fn a_fleet_that_no_memory_holds_is_refused() {
+    let scenario = Scenario::new().profile("num_blocks: 200", "num_blocks: 5000");
+    let words = "100000 replicas: found 500000000 KV blocks, 5000 each; expected at most 134217728 in all";
+    scenario.run(&["simulate", "small", "--replicas", "100000"]).refuses(&[words]);
+    scenario.run(&["whatif", "small", "--vary", "replicas=100000"]).refuses(&[words]);
+    scenario.run(&["plan", "small", "--rps", "20", "--peak", "1e6"]).refuses(&["check the peak's unit"]);
+}
+
+#[test]
+fn the_same_rate_twice_is_no_second_repeat() {
+    let scenario = Scenario::new();
+    let sweep = ["sweep", "small", "--rps", "60,20,60", "--concurrency", "4,4", "--format", "json"];
+    let found = scenario.run(&sweep).expect(0).json();
+    let experiments = found["experiments"].as_array().unwrap();
+    let points: Vec<usize> = experiments.iter().map(|e| e["points"].as_array().unwrap().len()).collect();
+    assert_eq!(points, [1, 2]);
+}
+
+#[test]
+fn to_resume_writes_over_no_other_point() {
+    let scenario = Scenario::new();
+    let simulate = |rps: &str, rest: &[&str]| {
+        scenario.run(&[&["simulate", "small", "--out", "p", "--rps", rps], rest].concat())
+    };
+    let first = simulate("20", &[]).expect(0).out;
+    let files = files_below(&scenario.path("p"));
+    simulate("60", &["--resume"]).refuses(&["p/slo-report.json: found another point's report"]);
+    assert_eq!(simulate("20", &["--resume"]).expect(0).out, first);
+    assert_eq!(files_below(&scenario.path("p")), files);
+    fs::write(scenario.path("p/slo-report.json"), "{").unwrap();
+    assert_eq!(simulate("20", &["--resume"]).expect(0).out, first, "a damaged one is made again");
+    assert_eq!(files_below(&scenario.path("p")), files);
+}
+
+#[test]
+fn a_capacity_that_only_the_run_s_length_bounds_says_so() {
+    // 400 requests at 60/s are over after 7 s: too few samples for a trend, although the fleet serves them.
+    let scenario = Scenario::new().scenario("interval_seconds: 0.05", "interval_seconds: 1");
+    let found =
+        scenario.run(&["capacity", "small", "--rps", "20", "--refined", "--format", "json"]).expect(0).json();
+    let warnings = found["refined"]["warnings"].to_string();
+    assert!(warnings.contains("cannot judge: the capacity may be higher"), "{found}");
+    let judged =
+        Scenario::new().run(&["capacity", "small", "--refined", "--format", "json"]).expect(0).json();
+    assert_eq!(judged["refined"]["warnings"], json!([]));
+}
+
+#[test]
+fn a_grid_s_files_do_not_depend_on_where_they_lie() {
+    let scenario = Scenario::new();
+    for out in ["a", "b"] {
+        scenario.run(&["whatif", "small", "--vary", "rps=20", "--out", out]).expect(0);
+    }
+    assert_eq!(files_below(&scenario.path("a")), files_below(&scenario.path("b")));
+}

@@ -1,13 +1,14 @@
 //! `scaleproof capacity`: the highest passing rate, on the grid and, if asked, between its rates.
 
 use super::sweep::{chosen, rate_table, simulate_grid, sweep_report, verdict};
-use crate::args::CapacityArgs;
+use crate::args::{CapacityArgs, SweepArgs};
 use crate::exit::{CommandError, Outcome};
-use crate::point::Point;
+use crate::point::{Point, PointResult};
 use crate::study::{Study, exit_by_gate, shown};
 use scaleproof_pack::interval::mean_ci95;
 use scaleproof_pack::refine::{Bracket, refine};
 use scaleproof_pack::schedule::Load;
+use scaleproof_pack::trend::Verdict;
 use serde::Serialize;
 use serde_json::json;
 
@@ -24,10 +25,13 @@ pub struct Refined {
     pub within_rps: f64,
     /// Replicas.
     pub replicas: u32,
+    /// What a reader should know.
+    pub warnings: Vec<String>,
 }
 
 /// Runs the command.
 pub fn run(args: &CapacityArgs) -> Outcome {
+    open_loop_only(&args.sweep)?;
     let mut study = Study::open(&args.sweep.common, "capacity")?;
     let (grid, found) = simulate_grid(&mut study, &args.sweep)?;
     let replicas = study.loaded.manifest.engine.placement.replicas;
@@ -54,6 +58,17 @@ pub fn run(args: &CapacityArgs) -> Outcome {
     exit_by_gate(found.capacity_rps.is_some())
 }
 
+/// Refuses clients where only offered rates have an answer.
+pub fn open_loop_only(args: &SweepArgs) -> Result<(), CommandError> {
+    if args.concurrency.is_empty() {
+        return Ok(());
+    }
+    Err(CommandError::bad_input(
+        "--concurrency: found clients; expected offered rates alone, because a closed loop proves nothing about an \
+         arrival rate; `scaleproof sweep --concurrency` finds where it saturates",
+    ))
+}
+
 /// The refined capacity in words.
 fn refined_text(refined: &Refined) -> String {
     let interval = refined.ci95_rps.map_or_else(
@@ -61,12 +76,41 @@ fn refined_text(refined: &Refined) -> String {
         |(low, high)| format!("95 % interval {low:.2} to {high:.2}"),
     );
     format!(
-        "refined capacity: {:.2} requests/s on {} replicas, to within {} ({} repeats, {interval})\n",
+        "refined capacity: {:.2} requests/s on {} replicas, to within {} ({} repeats, {interval})\n{}",
         refined.capacity_refined_rps,
         refined.replicas,
         refined.within_rps,
-        refined.repeats.len()
+        refined.repeats.len(),
+        refined.warnings_text()
     )
+}
+
+impl Refined {
+    /// Its warnings, a line each.
+    pub fn warnings_text(&self) -> String {
+        self.warnings.iter().map(|warning| format!("warning: {warning}\n")).collect()
+    }
+}
+
+/// A bracket whose failing rate could not be judged shows how short the run was, not what the fleet can do.
+fn unjudged(study: &Study, runs: &[u64], brackets: &[Bracket], replicas: u32) -> Vec<String> {
+    let ends = runs.iter().zip(brackets).filter_map(|(&run, bracket)| Some((run, bracket.failing_rps?)));
+    let points = ends.map(|(run, rps)| study.at_rate(rps, run, Some(replicas)));
+    let results = points.filter_map(|point| study.results.iter().find(|result| result.point == point));
+    let short = results.filter(|result| {
+        result.report.failing_gates().all(|gate| {
+            gate.starts_with("samples:")
+                || gate == "queue_trend" && result.report.queue_trend == Verdict::Undetermined
+        })
+    });
+    let warning = |result: &PointResult| {
+        format!(
+            "the search on {replicas} replicas ended at a rate that a run of {:.0} s cannot judge: the capacity may be \
+             higher; offer more requests",
+            result.report.duration_s
+        )
+    };
+    short.map(warning).collect()
 }
 
 /// Refines the capacity of a fleet from points already simulated, repeat by repeat, all repeats at once. Each
@@ -95,6 +139,7 @@ pub fn refine_points(
         searches.push(Search { run, tested: rates });
     }
     let brackets = narrow_together(study, &mut searches, replicas, within_rps, sections)?;
+    let warnings = unjudged(study, &runs, &brackets, replicas);
     let rates: Vec<f64> = brackets.iter().map(|bracket| bracket.passing_rps).collect();
     let mean = rates.iter().sum::<f64>() / rates.len() as f64;
     Ok(Refined {
@@ -103,6 +148,7 @@ pub fn refine_points(
         repeats: brackets,
         within_rps,
         replicas,
+        warnings,
     })
 }
 

@@ -2,7 +2,7 @@
 
 mod text;
 
-use super::capacity::{Refined, refine_points};
+use super::capacity::{Refined, open_loop_only, refine_points};
 use super::sweep::{attainment_text, chosen, judge, rate_table, simulate_grid, sweep_report, verdict};
 use crate::args::PlanArgs;
 use crate::exit::{CommandError, Exit, Outcome};
@@ -18,6 +18,7 @@ use text::peaks_table;
 
 /// Runs the command.
 pub fn run(args: &PlanArgs) -> Outcome {
+    open_loop_only(&args.capacity.sweep)?;
     let mut study = Study::open(&args.capacity.sweep.common, "plan")?;
     let (grid, found) = simulate_grid(&mut study, &args.capacity.sweep)?;
     let sweep_text = format!("{}\n{}", rate_table(&study, &grid), verdict(&found));
@@ -42,8 +43,11 @@ pub fn run(args: &PlanArgs) -> Outcome {
     let holds_after_loss = |planned: &PeakPlan| planned.after_loss.as_ref().is_some_and(|left| left.pass);
     let holds = |planned: &PeakPlan| planned.at_peak.pass && (args.spare == 0 || holds_after_loss(planned));
     let passed = plans.iter().all(holds);
-    let text = format!("{sweep_text}\n{}", plans.iter().map(PeakPlan::text).collect::<String>())
-        + &if plans.len() > 1 { peaks_table(&plans) } else { String::new() };
+    let text = format!(
+        "{sweep_text}{}\n{}",
+        base.warnings_text(),
+        plans.iter().map(PeakPlan::text).collect::<String>()
+    ) + &if plans.len() > 1 { peaks_table(&plans) } else { String::new() };
     study.print(
         &json!({
             "pack": shown(&study.directory),

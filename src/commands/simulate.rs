@@ -32,10 +32,12 @@ struct Printed<'a> {
 
 /// The point that the arguments ask for.
 pub fn point_of(args: &SimulateArgs, loaded: &Loaded) -> Result<Point, CommandError> {
+    let replicas = args.replicas.unwrap_or(loaded.manifest.engine.placement.replicas);
+    loaded.check_fleet(replicas)?;
     Ok(Point {
         load: load_of(&args.load, loaded)?,
         run: args.run,
-        replicas: args.replicas.unwrap_or(loaded.manifest.engine.placement.replicas),
+        replicas,
         shared_prefixes: loaded.shared_prefixes(&args.common.cache)?,
     })
 }

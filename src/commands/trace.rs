@@ -29,6 +29,12 @@ pub fn run(args: &TraceArgs) -> Outcome {
     run_watched(&config, &schedule, &|| loaded.engine(), &mut until, &mut trace)
         .map_err(CommandError::could_not_run)?;
     drop(progress);
+    if interrupted() {
+        return Err(CommandError::could_not_run(format!(
+            "interrupted: found a request to stop; {} was not written",
+            path.display()
+        )));
+    }
     trace.finish().map_err(failed)?.keep()?;
     print_out(&format!(
         "{}: seconds {} to {} of the run, schedule hash {}; open it in ui.perfetto.dev or chrome://tracing\n{}",

@@ -20,6 +20,11 @@ use scaleproof_pack::whatif::{Configuration, Tested};
 /// Runs the command.
 pub fn run(args: &WhatifArgs) -> Outcome {
     use_threads(&args.common)?;
+    if args.common.resume {
+        return Err(CommandError::bad_input(
+            "--resume: found it for a grid, which is made at once; expected a new or empty directory in --out",
+        ));
+    }
     let axes: Vec<Axis> = args
         .vary
         .iter()
@@ -73,6 +78,25 @@ struct Searched {
     finished: bool,
 }
 
+/// Refuses an axis that an option holds fast, or that a single run of each cell does not look at: its values would
+/// all give the same numbers.
+fn refuse_overridden(args: &WhatifArgs, axes: &[Axis]) -> Result<(), CommandError> {
+    let fixed = [
+        ("client.request_schedule_seed", args.common.seed.map(|_| "--seed says which")),
+        ("experiment.cache", args.common.cache.first().map(|_| "--cache says which")),
+        ("experiment.repeats", Some("each cell is one run")),
+        ("experiment.rates_rps", Some("rates are varied as peak or rps")),
+    ];
+    for (field, why) in fixed {
+        if let (Some(why), true) = (why, axes.iter().any(|axis| axis.name == field)) {
+            return Err(CommandError::bad_input(format!(
+                "--vary {field}: found an axis that changes nothing; expected one that does; {why}"
+            )));
+        }
+    }
+    Ok(())
+}
+
 impl<'a> Grid<'a> {
     /// Checks every cell before the first is simulated.
     fn new(
@@ -89,6 +113,7 @@ impl<'a> Grid<'a> {
                 )));
             }
         }
+        refuse_overridden(args, all)?;
         let (rates, axes): (Vec<&Axis>, Vec<&Axis>) = all.iter().partition(|axis| axis.what.is_rate());
         if rates.len() > 1 {
             return Err(CommandError::bad_input(
@@ -114,6 +139,7 @@ impl<'a> Grid<'a> {
     fn configuration(&self, index: usize) -> Result<Configuration, CommandError> {
         let loaded = self.loaded(index)?;
         let replicas = self.replicas(index, &loaded);
+        loaded.check_fleet(replicas)?;
         let settings = self.settings(index);
         Ok(Configuration {
             settings: settings.iter().map(|(axis, value)| axis.values[*value].plain()).collect(),

@@ -22,6 +22,8 @@ use window::{Residence, Window};
 
 /// Relative gap in Little's law from which on the report warns.
 const LITTLE_GAP_MAX: f64 = 0.10;
+/// A gap of less than this many requests says nothing: samples of a nearly empty fleet mostly see nobody.
+const LITTLE_GAP_MIN_REQUESTS: f64 = 1.0;
 /// Fewest samples that Little's law is judged on.
 const LITTLE_SAMPLES_MIN: usize = 30;
 /// Relative difference between a file's TPOT and (E2E - TTFT)/(O - 1) from which on it is another definition.
@@ -268,6 +270,7 @@ fn warnings(
     if let Some(LittlesLaw { relative_gap: Some(gap), sampled_in_flight, implied_in_flight, .. }) =
         littles_law
         && gap.abs() > LITTLE_GAP_MAX
+        && (sampled_in_flight - implied_in_flight).abs() >= LITTLE_GAP_MIN_REQUESTS
         && samples >= LITTLE_SAMPLES_MIN
     {
         warnings.push(format!(

@@ -177,6 +177,17 @@ fn littles_law_finds_what_the_records_lack() {
 }
 
 #[test]
+fn a_nearly_empty_fleet_breaks_no_law() {
+    // A tenth of a request in flight, which samples a second apart never see.
+    let mut analyzer = Analyzer::new(&manifest(1));
+    (0..100).for_each(|id| analyzer.push(&ok(id, 0, 1, 99_999_999, 2)));
+    samples(&mut analyzer, 0, 100, |_| 0);
+    let report = analyzer.finish(facts(), FLAT);
+    assert_eq!(report.littles_law.unwrap().relative_gap, Some(-1.0));
+    assert!(!report.warnings.iter().any(|w| w.starts_with("Little")), "{:?}", report.warnings);
+}
+
+#[test]
 fn another_tools_tpot_is_noticed() {
     let text =
         "request_id,class,ttft_ms,tpot_ms,e2e_ms,output_tokens,status\na,interactive,500,15,1500,100,ok\n";

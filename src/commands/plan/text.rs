@@ -65,6 +65,7 @@ impl PeakPlan {
             "the planned fleet's own capacity: {:.2} requests/s, by division {:.2}: {}\n",
             scaling.simulated.capacity_refined_rps, scaling.linear_rps, scaling.finding
         );
+        text += &scaling.simulated.warnings_text();
         text + &format!(
             "headroom at the peak: {:.2} requests/s, utilization {}\n",
             scaling.headroom_rps,

@@ -27,7 +27,7 @@ pub fn write(grid: &Grid<'_>, directory: &Path) -> Result<(), CommandError> {
     write_summary(&mut file, &axis_names(grid), &classes, &grid.configurations)
         .map_err(|error| unwritable(&path, &error))?;
     file.keep()?;
-    let json = serde_json::to_string_pretty(&json(grid, directory)).map_err(CommandError::could_not_run)?;
+    let json = serde_json::to_string_pretty(&json(grid)).map_err(CommandError::could_not_run)?;
     files::write(&directory.join("whatif.json"), format!("{json}\n").as_bytes())?;
     let (names, remarks) = (axis_names(grid), remarks(grid));
     let page = whatif_html(&WhatifPage {
@@ -45,7 +45,9 @@ pub fn write(grid: &Grid<'_>, directory: &Path) -> Result<(), CommandError> {
 pub fn print(grid: &Grid<'_>, directory: &Path, format: Format) -> Result<(), CommandError> {
     print_out(&match format {
         Format::Json => {
-            serde_json::to_string_pretty(&json(grid, directory)).map_err(CommandError::could_not_run)? + "\n"
+            let mut printed = json(grid);
+            printed["pack"] = shown(directory).into();
+            serde_json::to_string_pretty(&printed).map_err(CommandError::could_not_run)? + "\n"
         }
         Format::Text => {
             format!("{}\n{}pack: {}\n", text(grid), grid.base.footing(), directory.display())
@@ -65,9 +67,8 @@ fn cells<'g>(grid: &'g Grid<'_>) -> impl Iterator<Item = &'g Cell> {
     grid.configurations.iter().flat_map(|configuration| &configuration.cells)
 }
 
-fn json(grid: &Grid<'_>, directory: &Path) -> Value {
+fn json(grid: &Grid<'_>) -> Value {
     json!({
-        "pack": shown(directory),
         "seed": grid.base.manifest.client.request_schedule_seed,
         "axes": axis_names(grid),
         "rate_axis": grid.rate.as_ref().map(|(axis, _)| &axis.name),
