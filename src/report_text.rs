@@ -1,26 +1,38 @@
 //! A report as text: a row a class, totals, gates, warnings.
 
 use crate::table::{number, percent, table};
-use scaleproof_pack::report::{ClassReport, Report};
+use scaleproof_pack::report::{ClassReport, GateValue, Report};
 
 /// All of it.
 pub fn text(report: &Report) -> String {
     let mut text = format!("{}\n{}\n", class_table(report), totals(report));
     for gate in &report.gates {
-        let value = |value| serde_json::to_string(value).unwrap_or_default();
         let verdict = if gate.pass { "pass" } else { "FAIL" };
         text += &format!(
             "gate {verdict}: {} = {} ({} {})\n",
             gate.name,
-            value(&gate.observed),
+            gate_value(&gate.observed),
             gate.relation,
-            value(&gate.required)
+            gate_value(&gate.required)
         );
+    }
+    for (reason, count) in &report.failure_reasons {
+        text += &format!("failed: {count} attempts: {reason}\n");
     }
     for warning in &report.warnings {
         text += &format!("warning: {warning}\n");
     }
     text
+}
+
+/// What a gate compares, with few digits: shares to a hundredth of a per cent.
+fn gate_value(value: &GateValue) -> String {
+    match value {
+        GateValue::Count(count) => count.to_string(),
+        GateValue::Share(Some(share)) => format!("{:.2} %", 100.0 * share),
+        GateValue::Share(None) => "undefined".to_owned(),
+        GateValue::Word(word) => word.clone(),
+    }
 }
 
 fn class_table(report: &Report) -> String {

@@ -70,7 +70,7 @@ pub fn open_loop_only(args: &SweepArgs) -> Result<(), CommandError> {
 }
 
 /// The refined capacity in words.
-fn refined_text(refined: &Refined) -> String {
+pub fn refined_text(refined: &Refined) -> String {
     let interval = refined.ci95_rps.map_or_else(
         || "no interval from a single repeat; use --repeats".to_owned(),
         |(low, high)| format!("95 % interval {low:.2} to {high:.2}"),

@@ -2,7 +2,7 @@
 
 mod text;
 
-use super::capacity::{Refined, open_loop_only, refine_points};
+use super::capacity::{Refined, open_loop_only, refine_points, refined_text};
 use super::sweep::{attainment_text, chosen, judge, rate_table, simulate_grid, sweep_report, verdict};
 use crate::args::PlanArgs;
 use crate::exit::{CommandError, Exit, Outcome};
@@ -38,14 +38,19 @@ pub fn run(args: &PlanArgs) -> Outcome {
         plans.push(plan_peak(&mut study, args, &found, &base, &grid, peak_rps)?);
     }
     let first = &plans[0];
-    study.finish(first.at_peak_index, &first.page(&study, &base))?;
+    study.finish(first.at_peak_index, &first.page(&study, &base, &plans))?;
     // Spare replicas are planned so that the rest carries the peak: then the rest is judged too.
     let holds_after_loss = |planned: &PeakPlan| planned.after_loss.as_ref().is_some_and(|left| left.pass);
     let holds = |planned: &PeakPlan| planned.at_peak.pass && (args.spare == 0 || holds_after_loss(planned));
     let passed = plans.iter().all(holds);
     let text = format!(
-        "{sweep_text}{}\n{}",
-        base.warnings_text(),
+        "{sweep_text}{}{}\n{}",
+        refined_text(&base),
+        if args.capacity.refined {
+            ""
+        } else {
+            "the plan divides the grid's capacity; --refined divides this one\n"
+        },
         plans.iter().map(PeakPlan::text).collect::<String>()
     ) + &if plans.len() > 1 { peaks_table(&plans) } else { String::new() };
     study.print(
@@ -93,7 +98,7 @@ struct AtPeak {
 /// Division against simulation.
 #[derive(Serialize)]
 struct Scaling {
-    /// The measured fleet's refined capacity, times the ratio of replicas.
+    /// The swept fleet's refined capacity, times the ratio of replicas.
     linear_rps: f64,
     /// The planned fleet's refined capacity.
     simulated: Refined,
@@ -103,7 +108,7 @@ struct Scaling {
     headroom_rps: f64,
     /// peak / simulated.
     utilization: f64,
-    /// Evenness of the measured fleet at its capacity, and of the planned one at the same load per replica.
+    /// Evenness of the swept fleet at its capacity, and of the planned one at the same load per replica.
     measured_balance: Option<Balance>,
     planned_balance: Option<Balance>,
     /// Prefix hits of the same two points.
@@ -122,7 +127,11 @@ fn plan_peak(
     peak_rps: f64,
 ) -> Result<PeakPlan, CommandError> {
     let arithmetic = plan(&PlanInput {
-        capacity_rps: found.capacity_rps.unwrap_or(0.0),
+        capacity_rps: if args.capacity.refined {
+            base.capacity_refined_rps
+        } else {
+            found.capacity_rps.unwrap_or(0.0)
+        },
         replicas: study.loaded.manifest.engine.placement.replicas,
         gpus_per_replica: study.loaded.gpus_per_replica(),
         peak_rps,
@@ -193,7 +202,7 @@ fn scale(
         let arriving = result.samples.iter().filter(|row| (from..=to).contains(&row.at.seconds()));
         balance(&arriving.copied().collect::<Vec<_>>())
     };
-    // The first point tested: as many requests per second and replica as the measured fleet has at its capacity.
+    // The first point tested: as many requests per second and replica as the swept fleet has at its capacity.
     let (measured, planned) = (&study.results[measured], &study.results[tested[0]]);
     let mut scaling = Scaling {
         linear_rps,
@@ -213,12 +222,13 @@ fn scale(
 
 impl PeakPlan {
     /// report.html of a plan.
-    fn page(&self, study: &Study, base: &Refined) -> String {
+    fn page(&self, study: &Study, base: &Refined, all: &[PeakPlan]) -> String {
         let fleet = |refined: &Refined| FleetCapacity {
             replicas: refined.replicas,
             capacity_rps: Some(refined.capacity_refined_rps),
         };
-        let remarks: Vec<String> = self.text().lines().map(str::to_owned).collect();
+        let text = all.iter().map(PeakPlan::text).collect::<String>() + &study.loaded.footing();
+        let remarks: Vec<String> = text.lines().map(str::to_owned).collect();
         plan_html(&PlanPage {
             title: &study.title(),
             plan: &self.arithmetic,

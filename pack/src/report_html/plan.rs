@@ -57,7 +57,7 @@ pub fn plan_html(input: &PlanPage) -> String {
 fn arithmetic(plan: &Plan) -> Vec<Vec<String>> {
     let row = |name: &str, value: String| vec![name.to_string(), value];
     vec![
-        row("capacity of the measured fleet, requests/s", number(plan.capacity_rps)),
+        row("capacity of the swept fleet, requests/s", number(plan.capacity_rps)),
         row("capacity per replica", number(plan.capacity_per_replica_rps)),
         row("peak", number(plan.peak_rps)),
         row("target utilization", percent(plan.target_utilization)),

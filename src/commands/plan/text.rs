@@ -29,7 +29,7 @@ impl Scaling {
             causes.push(format!("prefix hits {} to {}", percent(Some(a)), percent(Some(b))));
         }
         format!(
-            "{verdict}; from the measured fleet at its capacity to the planned one at the same load per replica: {}",
+            "{verdict}; from the swept fleet at its capacity to the planned one at the same load per replica: {}",
             causes.join(", ")
         )
     }
