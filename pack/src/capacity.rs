@@ -5,7 +5,7 @@
 //! majority estimates the same thing whatever their number, and the counts stand beside it. A rate of which any
 //! repeat has too few successes of a class is never chosen: what has not been measured has not passed.
 
-use crate::report::Report;
+use crate::report::{Gate, GateValue, Report};
 use serde::{Deserialize, Serialize};
 
 /// What one report says about its rate.
@@ -15,8 +15,31 @@ pub struct Judgement {
     pub pass: bool,
     /// Whether every class has enough successes.
     pub samples_adequate: bool,
-    /// The failing gates, in their order.
+    /// The failing gates, the one that misses by most first.
     pub failing_gates: Vec<String>,
+}
+
+/// Failing gates by how much of their threshold they miss; those that miss alike stay in the gates' order.
+fn failing_by_shortfall(gates: &[Gate]) -> Vec<String> {
+    let mut failing: Vec<&Gate> = gates.iter().filter(|gate| !gate.pass).collect();
+    failing.sort_by(|a, b| shortfall(b).total_cmp(&shortfall(a)));
+    failing.into_iter().map(|gate| gate.name.clone()).collect()
+}
+
+/// |observed - required| / required, at most 1: all of it. An undefined observation misses all of it; a word has no distance.
+fn shortfall(gate: &Gate) -> f64 {
+    let number = |value: &GateValue| match value {
+        GateValue::Count(count) => Some(*count as f64),
+        GateValue::Share(share) => *share,
+        GateValue::Word(_) => None,
+    };
+    match (&gate.observed, number(&gate.observed), number(&gate.required)) {
+        (GateValue::Word(_), ..) => 0.0,
+        (_, Some(observed), Some(required)) if required > 0.0 => {
+            ((observed - required).abs() / required).min(1.0)
+        }
+        _ => 1.0,
+    }
 }
 
 impl Judgement {
@@ -26,7 +49,7 @@ impl Judgement {
         Judgement {
             pass: report.capacity_gate_pass,
             samples_adequate: report.samples_adequate(),
-            failing_gates: report.failing_gates().map(str::to_string).collect(),
+            failing_gates: failing_by_shortfall(&report.gates),
         }
     }
 }
@@ -152,6 +175,26 @@ mod tests {
         assert_eq!((found.capacity_rps, found.first_failing_rps), (Some(24.0), Some(28.0)));
         assert_eq!(found.first_failing_gate.as_deref(), Some("attainment:generation_heavy"));
         assert!(found.warnings.is_empty());
+    }
+
+    #[test]
+    fn the_gate_that_misses_by_most_is_named_first() {
+        let gate = |name: &str, observed, required| Gate {
+            name: name.to_owned(),
+            observed,
+            relation: ">=".to_owned(),
+            required,
+            pass: false,
+        };
+        let share = |value| GateValue::Share(Some(value));
+        let gates = [
+            gate("attainment:a", share(0.94), share(0.95)),
+            gate("attainment:b", share(0.19), share(0.95)),
+            gate("attainment:c", GateValue::Share(None), share(0.95)),
+            gate("queue_trend", GateValue::Word("growing".into()), GateValue::Word("flat".into())),
+        ];
+        let order = failing_by_shortfall(&gates);
+        assert_eq!(order, ["attainment:c", "attainment:b", "attainment:a", "queue_trend"]);
     }
 
     #[test]

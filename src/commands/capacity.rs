@@ -5,6 +5,7 @@ use crate::args::{CapacityArgs, SweepArgs};
 use crate::exit::{CommandError, Outcome};
 use crate::point::{Point, PointResult};
 use crate::study::{Study, exit_by_gate, shown};
+use scaleproof_pack::capacity::Judgement;
 use scaleproof_pack::interval::mean_ci95;
 use scaleproof_pack::refine::{Bracket, refine};
 use scaleproof_pack::schedule::Load;
@@ -25,6 +26,10 @@ pub struct Refined {
     pub within_rps: f64,
     /// Replicas.
     pub replicas: u32,
+    /// The lowest rate found to fail above a capacity, over all repeats.
+    pub first_failing_rps: Option<f64>,
+    /// The gate that misses by most there.
+    pub first_failing_gate: Option<String>,
     /// What a reader should know.
     pub warnings: Vec<String>,
 }
@@ -75,8 +80,12 @@ pub fn refined_text(refined: &Refined) -> String {
         || "no interval from a single repeat; use --repeats".to_owned(),
         |(low, high)| format!("95 % interval {low:.2} to {high:.2}"),
     );
+    let first = match (refined.first_failing_rps, &refined.first_failing_gate) {
+        (Some(rps), Some(gate)) => format!("first to fail above it: {gate} at {rps} requests/s\n"),
+        _ => String::new(),
+    };
     format!(
-        "refined capacity: {:.2} requests/s on {} replicas, to within {} ({} repeats, {interval})\n{}",
+        "refined capacity: {:.2} requests/s on {} replicas, to within {} ({} repeats, {interval})\n{first}{}",
         refined.capacity_refined_rps,
         refined.replicas,
         refined.within_rps,
@@ -90,6 +99,16 @@ impl Refined {
     pub fn warnings_text(&self) -> String {
         self.warnings.iter().map(|warning| format!("warning: {warning}\n")).collect()
     }
+}
+
+/// The lowest failing end of the brackets, and the gate that misses by most there.
+fn first_failing(study: &Study, runs: &[u64], brackets: &[Bracket], replicas: u32) -> Option<(f64, String)> {
+    let ends = runs.iter().zip(brackets).filter_map(|(&run, bracket)| Some((run, bracket.failing_rps?)));
+    let (run, rps) = ends.min_by(|a, b| a.1.total_cmp(&b.1))?;
+    let point = study.at_rate(rps, run, Some(replicas));
+    let result = study.results.iter().find(|result| result.point == point)?;
+    let gate = Judgement::of(&result.report).failing_gates.into_iter().next()?;
+    Some((rps, gate))
 }
 
 /// A bracket whose failing rate could not be judged shows how short the run was, not what the fleet can do.
@@ -139,6 +158,7 @@ pub fn refine_points(
         searches.push(Search { run, tested: rates });
     }
     let brackets = narrow_together(study, &mut searches, replicas, within_rps, sections)?;
+    let first_failing = first_failing(study, &runs, &brackets, replicas);
     let warnings = unjudged(study, &runs, &brackets, replicas);
     let rates: Vec<f64> = brackets.iter().map(|bracket| bracket.passing_rps).collect();
     let mean = rates.iter().sum::<f64>() / rates.len() as f64;
@@ -148,6 +168,8 @@ pub fn refine_points(
         repeats: brackets,
         within_rps,
         replicas,
+        first_failing_rps: first_failing.as_ref().map(|(rps, _)| *rps),
+        first_failing_gate: first_failing.map(|(_, gate)| gate),
         warnings,
     })
 }
