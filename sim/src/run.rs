@@ -244,7 +244,7 @@ impl Simulation<'_> {
         if let Some((outcome, reason)) = refusal {
             // The answer takes its way, however short: a closed-loop client that is refused comes back after it.
             let turnaround = self.config.front_end.ingest(planned.input_tokens)?.max(REFUSAL_TURNAROUND_MIN);
-            self.settle(slot, outcome, now + turnaround, reason);
+            self.refuse(slot, outcome, now + turnaround, reason);
             return Ok(());
         }
         self.arm_patience(slot);

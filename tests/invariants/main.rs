@@ -125,7 +125,11 @@ impl Read {
                 let limits = [self.config.timeout, self.config.ttft_timeout];
                 assert!(limits.contains(&Some(record.e2e())), "gave up at another time: {record:?}");
             }
-            Outcome::Rejected | Outcome::Error => assert_eq!(record.e2e(), Nanos::ZERO, "{record:?}"),
+            // A refusal takes the way in, and at least a millisecond.
+            Outcome::Rejected | Outcome::Error => {
+                let way = self.config.front_end.ingest(record.input_tokens).unwrap().max(Nanos(1_000_000));
+                assert_eq!(record.e2e(), way, "{record:?}");
+            }
             Outcome::Lost => panic!("nothing can be lost yet: {record:?}"),
             Outcome::Ok | Outcome::Cancelled => {}
         }

@@ -42,6 +42,15 @@ impl Simulation<'_> {
         self.abandon(slot, why, now);
     }
 
+    /// A refusal reaches the client at `at`, unless its patience ends before.
+    pub(super) fn refuse(&mut self, slot: Slot, outcome: Outcome, at: Nanos, reason: &'static str) {
+        let attempt = self.attempts.get_mut(slot).expect("it was just sent");
+        match attempt.patience(self.config.ttft_timeout) {
+            Some((until, why)) if until < at => self.abandon(slot, why, until),
+            _ => self.settle(slot, outcome, at, reason),
+        }
+    }
+
     fn abandon(&mut self, slot: Slot, why: GiveUp, at: Nanos) {
         let (outcome, reason) = match why {
             GiveUp::Timeout => (Outcome::Timeout, "no whole answer in time"),
