@@ -103,35 +103,25 @@ impl Point {
         let same = |(name, text): &(&str, &String)| {
             std::fs::read(directory.join(name)).is_ok_and(|found| found == text.as_bytes())
         };
-        let parts =
-            (std::fs::read(directory.join(files::REPORT)), std::fs::read(directory.join(files::TIMELINE)));
-        let (Ok(report), Ok(timeline)) = parts else { return Ok(None) };
-        let Ok(report) = serde_json::from_slice::<Report>(&report) else { return Ok(None) };
+        let Some(report) = read_report(directory) else { return Ok(None) };
+        let Ok(timeline) = std::fs::read(directory.join(files::TIMELINE)) else { return Ok(None) };
         let others = [files::REQUESTS, files::PAGE].iter().all(|name| directory.join(name).exists());
         if !others || !texts.iter().all(same) {
             return Ok(None);
         }
-        let mut schedules = self.schedules(loaded);
-        let same_facts = |schedule: Result<Schedule, CommandError>| {
-            Ok::<bool, CommandError>(report.facts == self.facts(loaded, &schedule?))
-        };
-        if !schedules.try_fold(false, |found, schedule| Ok(found || same_facts(schedule)?))? {
-            return Ok(None);
+        for schedule in self.schedules(loaded) {
+            if report.facts == self.facts(loaded, &schedule?) {
+                let whole =
+                    |samples| PointResult { point: *self, directory: directory.to_owned(), report, samples };
+                return Ok(read_timeline(&timeline).ok().map(whole));
+            }
         }
-        let samples = read_timeline(&timeline).ok();
-        Ok(samples.map(|samples| PointResult {
-            point: *self,
-            directory: directory.to_owned(),
-            report,
-            samples,
-        }))
+        Ok(None)
     }
 
     /// Refuses a directory with the report of another rate, seed, run or system.
     pub fn refuse_another(&self, loaded: &Loaded, directory: &Path) -> Result<(), CommandError> {
-        let path = directory.join("slo-report.json");
-        let found = std::fs::read(&path).ok().and_then(|json| serde_json::from_slice::<Report>(&json).ok());
-        let Some(Report { facts: found, .. }) = found else { return Ok(()) };
+        let Some(Report { facts: found, .. }) = read_report(directory) else { return Ok(()) };
         let own = self.facts(loaded, &self.schedule(loaded)?);
         if found == (RunFacts { complete: found.complete, schedule_hash: found.schedule_hash.clone(), ..own })
         {
@@ -139,7 +129,7 @@ impl Point {
         }
         Err(CommandError::bad_input(format!(
             "{}: found another point's report; expected this point's, or none; give another --out",
-            path.display()
+            directory.join(files::REPORT).display()
         )))
     }
 
@@ -199,6 +189,11 @@ impl Point {
         report.warnings.extend(warnings(loaded, &summary, None));
         Ok(Some(report))
     }
+}
+
+/// The report of a point's pack, if there is one that can be read.
+fn read_report(directory: &Path) -> Option<Report> {
+    serde_json::from_slice(&std::fs::read(directory.join(files::REPORT)).ok()?).ok()
 }
 
 /// Takes what a run yields into the analyzer alone.

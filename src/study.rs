@@ -83,15 +83,19 @@ impl Study {
         format!("{}: TP{} x {} replicas", self.loaded.manifest.model.id, placement.tp, placement.replicas)
     }
 
+    /// Where the result of a point stands, if it has been simulated.
+    pub fn position(&self, point: &Point) -> Option<usize> {
+        self.results.iter().position(|result| result.point == *point)
+    }
+
     /// Simulates points, all cores at once, each with its own pack under `points/`. Their results are appended
     /// in the order asked for, whatever the number of threads. What was simulated before is not done again. Returns the
     /// place of each among the results, once.
     pub fn simulate(&mut self, label: &str, points: &[Point]) -> Result<Vec<usize>, CommandError> {
-        let known = |point: &Point| self.results.iter().position(|result| result.point == *point);
         let mut new: Vec<Point> = Vec::new();
         for point in points {
             self.loaded.check_fleet(point.replicas)?;
-            if known(point).is_none() && !new.contains(point) {
+            if self.position(point).is_none() && !new.contains(point) {
                 new.push(*point);
             }
         }
@@ -114,7 +118,7 @@ impl Study {
         }
         let mut indices = Vec::new();
         for point in points {
-            let index = self.results.iter().position(|result| result.point == *point);
+            let index = self.position(point);
             // A point that was asked for twice is no second repeat.
             indices.extend(index.filter(|index| !indices.contains(index)));
         }

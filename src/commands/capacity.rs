@@ -101,21 +101,27 @@ impl Refined {
     }
 }
 
-/// The lowest failing end of the brackets, and the gate that misses by most there.
-fn first_failing(study: &Study, runs: &[u64], brackets: &[Bracket], replicas: u32) -> Option<(f64, String)> {
+/// The failing ends of the brackets, a repeat each, with what was found there.
+fn failing_ends<'a>(
+    study: &'a Study,
+    runs: &[u64],
+    brackets: &[Bracket],
+    replicas: u32,
+) -> Vec<(f64, &'a PointResult)> {
     let ends = runs.iter().zip(brackets).filter_map(|(&run, bracket)| Some((run, bracket.failing_rps?)));
-    let (run, rps) = ends.min_by(|a, b| a.1.total_cmp(&b.1))?;
-    let point = study.at_rate(rps, run, Some(replicas));
-    let result = study.results.iter().find(|result| result.point == point)?;
-    let gate = Judgement::of(&result.report).failing_gates.into_iter().next()?;
-    Some((rps, gate))
+    let result = |run, rps| study.position(&study.at_rate(rps, run, Some(replicas)));
+    ends.filter_map(|(run, rps)| Some((rps, &study.results[result(run, rps)?]))).collect()
+}
+
+/// The lowest failing end of the brackets, and the gate that misses by most there.
+fn first_failing(ends: &[(f64, &PointResult)]) -> Option<(f64, String)> {
+    let &(rps, result) = ends.iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
+    Some((rps, Judgement::of(&result.report).failing_gates.into_iter().next()?))
 }
 
 /// A bracket whose failing rate could not be judged shows how short the run was, not what the fleet can do.
-fn unjudged(study: &Study, runs: &[u64], brackets: &[Bracket], replicas: u32) -> Vec<String> {
-    let ends = runs.iter().zip(brackets).filter_map(|(&run, bracket)| Some((run, bracket.failing_rps?)));
-    let points = ends.map(|(run, rps)| study.at_rate(rps, run, Some(replicas)));
-    let results = points.filter_map(|point| study.results.iter().find(|result| result.point == point));
+fn unjudged(ends: &[(f64, &PointResult)], replicas: u32) -> Vec<String> {
+    let results = ends.iter().map(|&(_, result)| result);
     let short = results.filter(|result| {
         result.report.failing_gates().all(|gate| {
             gate.starts_with("samples:")
@@ -158,8 +164,8 @@ pub fn refine_points(
         searches.push(Search { run, tested: rates });
     }
     let brackets = narrow_together(study, &mut searches, replicas, within_rps, sections)?;
-    let first_failing = first_failing(study, &runs, &brackets, replicas);
-    let warnings = unjudged(study, &runs, &brackets, replicas);
+    let ends = failing_ends(study, &runs, &brackets, replicas);
+    let (first_failing, warnings) = (first_failing(&ends), unjudged(&ends, replicas));
     let rates: Vec<f64> = brackets.iter().map(|bracket| bracket.passing_rps).collect();
     let mean = rates.iter().sum::<f64>() / rates.len() as f64;
     Ok(Refined {

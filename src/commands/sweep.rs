@@ -69,18 +69,14 @@ fn cache_states(args: &SweepArgs, study: &Study) -> Vec<bool> {
     if args.common.cache.is_empty() {
         return vec![study.shared_prefixes];
     }
-    distinct(&args.common.cache).into_iter().map(|cache| cache == Cache::Warm).collect()
-}
-
-/// Each value once, where it first stands: the same point twice is no second repeat.
-fn distinct<T: PartialEq + Copy>(values: &[T]) -> Vec<T> {
-    let mut kept = Vec::new();
-    for &value in values {
-        if !kept.contains(&value) {
-            kept.push(value);
+    let mut states = Vec::new();
+    for cache in &args.common.cache {
+        let warm = *cache == Cache::Warm;
+        if !states.contains(&warm) {
+            states.push(warm);
         }
     }
-    kept
+    states
 }
 
 fn reports(study: &Study, grid: &[usize]) -> Vec<Report> {
@@ -111,7 +107,7 @@ fn open_loop(study: &mut Study, args: &SweepArgs) -> Result<Experiment, CommandE
 
 fn closed_loop(study: &mut Study, args: &SweepArgs) -> Result<Experiment, CommandError> {
     let repeats = args.repeats.unwrap_or(study.loaded.scenario.experiment.repeats);
-    let levels = distinct(&args.concurrency).into_iter().flat_map(|n| (0..repeats).map(move |run| (n, run)));
+    let levels = args.concurrency.iter().flat_map(|&n| (0..repeats).map(move |run| (n, run)));
     let points: Vec<Point> = levels
         .map(|(concurrency, run)| Point {
             load: Load::Closed { concurrency },
@@ -152,7 +148,7 @@ fn closed_loop(study: &mut Study, args: &SweepArgs) -> Result<Experiment, Comman
 /// Simulates the grid's rates with their repeats, and judges them.
 pub fn simulate_grid(study: &mut Study, args: &SweepArgs) -> Result<(Vec<usize>, Capacity), CommandError> {
     let experiment = &study.loaded.scenario.experiment;
-    let rates = distinct(if args.rps.is_empty() { &experiment.rates_rps } else { &args.rps });
+    let rates = if args.rps.is_empty() { &experiment.rates_rps } else { &args.rps };
     let repeats = args.repeats.unwrap_or(experiment.repeats);
     let pairs = rates.iter().flat_map(|&rps| (0..repeats).map(move |run| (rps, run)));
     let points: Vec<Point> = pairs.map(|(rps, run)| study.at_rate(rps, run, None)).collect();
