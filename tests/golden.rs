@@ -112,8 +112,8 @@ fn at_28_attainment_fails() {
 fn the_table_is_met_and_the_profile_states_its_residuals() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/fixture/dense-70b-fixture-r1.yaml");
     let profile = Profile::parse("the fixture", &fs::read_to_string(path).unwrap()).unwrap();
-    assert_eq!(profile.residuals.len(), targets().len());
-    for (target, stated) in targets().iter().zip(&profile.residuals) {
+    assert_eq!(profile.provenance.residuals.len(), targets().len());
+    for (target, stated) in targets().iter().zip(&profile.provenance.residuals) {
         let name = target.name();
         let simulated = target.metric.of(&report_at(target.rps)).unwrap();
         assert!(target.holds(simulated), "{name}: {simulated}, published {}", target.published);

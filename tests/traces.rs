@@ -108,12 +108,15 @@ fn endless() -> (EngineConfig, RunConfig) {
             base_us: 1.0,
             batch_token_knots: vec![(1.0, 0.0)],
             decode_context_token_us: 0.0,
+            decode_longest_token_us: 0.0,
+            decode_split_rows: 0,
             prefill_pair_us: 0.0,
             prefill_context_token_us: 0.0,
             row_us: 0.0,
             sampled_row_us: 0.0,
         },
         host: HostCost::default(),
+        hardware: None,
     };
     let engine = EngineConfig {
         num_blocks: 1 << 20,

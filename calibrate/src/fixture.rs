@@ -149,10 +149,10 @@ mod tests {
         let text = fixture().fitted_text(&Extremes { batch_tokens: 9, rows: 8, context_tokens: 7 }, &left);
         let profile = Profile::parse("f", &text).unwrap();
         assert_eq!(profile.validity.to_string(), "batch tokens 1 to 9, rows 1 to 8, context tokens 1 to 7");
-        assert_eq!(profile.residuals.len(), 1, "numbers that do not exist are not written");
-        assert_eq!(profile.residuals[0].metric, "interactive P95 TTFT ms at 20 requests/s");
-        assert!((profile.residuals[0].target - 260.0).abs() < 1e-9);
-        assert!((profile.residuals[0].fitted - 261.24).abs() < 1e-9);
+        assert_eq!(profile.provenance.residuals.len(), 1, "numbers that do not exist are not written");
+        assert_eq!(profile.provenance.residuals[0].metric, "interactive P95 TTFT ms at 20 requests/s");
+        assert!((profile.provenance.residuals[0].target - 260.0).abs() < 1e-9);
+        assert!((profile.provenance.residuals[0].fitted - 261.24).abs() < 1e-9);
     }
 
     #[test]

@@ -1,15 +1,22 @@
 //! An engine's profile: its scheduler's settings and what its steps cost, for one model, precision, GPU, tensor
 //! parallel degree and engine version. Read from models/*.yaml.
 
-use crate::engine::cudagraph::{CudagraphMode, Cudagraphs};
-use crate::engine::{EngineConfig, SchedulingPolicy};
+mod bound;
+mod read;
+pub mod uncertainty;
+mod write;
+
+use crate::engine::EngineConfig;
+use crate::hardware::BelowBound;
 use crate::replica::{Extremes, FrontEnd};
-use crate::step_time::{Coefficients, GraphSettings, GraphTimes, HostCost, StepTime};
+use crate::step_time::StepTime;
+pub(crate) use read::{mapping, read_scheduler};
+use read::{read_front_end, read_hardware, read_provenance, read_step_time, read_uncertainty, read_validity};
 use scaleproof_pack::document::Document;
 use scaleproof_pack::fault::Faults;
-use scaleproof_pack::fields::{Fields, Item, above, from_to};
-use scaleproof_pack::time::Nanos;
+use scaleproof_pack::fields::Fields;
 use std::fmt;
+use uncertainty::Uncertainty;
 
 /// What a profile rests on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +39,7 @@ impl ProfileKind {
     /// The word in the file.
     #[must_use]
     pub fn word(self) -> &'static str {
-        Self::WORDS.iter().find(|(_, kind)| *kind == self).map_or("", |(word, _)| word)
+        read::word_of(&Self::WORDS, &self)
     }
 }
 
@@ -97,12 +104,44 @@ pub struct Profile {
     pub step_time: StepTime,
     /// Where it holds.
     pub validity: Validity,
+    /// How well its parts are known; None for a profile that states nothing about it.
+    pub uncertainty: Option<Uncertainty>,
     /// How it was made.
+    pub provenance: Provenance,
+}
+
+/// How a profile was made.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Provenance {
+    /// How.
     pub method: String,
     /// What it was made from.
     pub sources: Vec<String>,
+    /// When, as YYYY-MM-DD.
+    pub date: Option<String>,
+    /// The command that makes it again.
+    pub command: Option<String>,
+    /// The engine and version that was measured.
+    pub engine_version: Option<String>,
+    /// SHA-256 of the data it was fitted to, in hexadecimal.
+    pub data_sha256: Option<String>,
+    /// The relative error to expect of its step times, as a share.
+    pub expected_relative_error: Option<f64>,
     /// What the fit left; empty for a profile that was not fitted.
     pub residuals: Vec<Residual>,
+    /// The error by kind of step or metric.
+    pub fit_errors: Vec<FitError>,
+}
+
+/// How far a fit is from one kind of measurement.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FitError {
+    /// What kind of step or metric.
+    pub kind: String,
+    /// Measurements.
+    pub count: u32,
+    /// Median of |fitted/measured - 1|.
+    pub median_relative: f64,
 }
 
 /// A measured number and what the fitted profile makes of it.
@@ -131,217 +170,62 @@ impl Profile {
     /// As [`Profile::parse`].
     pub fn of(document: &Document) -> Result<Profile, Faults> {
         document.read(|fields| {
-            let name = fields.req("profile").string();
-            let kind = fields.req("kind").word(&ProfileKind::WORDS);
-            let gpu = fields.opt("gpu").string();
-            let model = mapping(&fields.req("model"), |f| {
-                let (id, revision) = (f.req("id").string(), f.req("revision").string());
-                Some((id?, revision?, f.req("precision").string()?))
-            });
-            let placement = mapping(&fields.req("placement"), |f| {
-                let (tp, pp) = (f.req("tp").u32(1..=1024), f.req("pp").u32(1..=1024));
-                Some((tp?, pp?))
-            });
-            let scheduler = mapping(&fields.req("scheduler"), |f| read_scheduler(f, None));
-            let front_end = mapping(&fields.req("front_end"), read_front_end);
-            let step_time = mapping(&fields.req("step_time"), |f| read_step_time(f, scheduler.as_ref()));
-            let validity = mapping(&fields.req("validity"), read_validity);
-            let provenance = mapping(&fields.req("provenance"), read_provenance);
-            let (model_id, model_revision, precision) = model?;
-            let ((tp, pp), (method, sources, residuals)) = (placement?, provenance?);
-            Some(Profile {
-                name: name?,
-                kind: kind?,
-                gpu,
-                model_id,
-                model_revision,
-                precision,
-                tp,
-                pp,
-                scheduler: scheduler?,
-                front_end: front_end?,
-                step_time: step_time?,
-                validity: validity?,
-                method,
-                sources,
-                residuals,
-            })
+            let profile = read_profile(fields)?;
+            if let Err(error) = profile.check_bound() {
+                let expected = format!("at least the {:.1} us of {}", error.bound_us, error.by);
+                fields.opt("step_time").fault(error.found(), &expected, BelowBound::ADVICE);
+            }
+            Some(profile)
         })
     }
 }
 
-/// Reads a mapping and reports its unknown fields.
-pub(crate) fn mapping<T>(item: &Item<'_>, read: impl FnOnce(&mut Fields<'_>) -> Option<T>) -> Option<T> {
-    let mut fields = item.fields()?;
-    let value = read(&mut fields);
-    fields.finish();
-    value
-}
-
-/// Reads scheduler settings: all that have no usual value, or, over `base`, whichever are there. Reports what makes
-/// them unusable together.
-pub(crate) fn read_scheduler(fields: &mut Fields<'_>, base: Option<&EngineConfig>) -> Option<EngineConfig> {
-    const TOKENS_MAX: u32 = EngineConfig::TOKENS_MAX;
-    let needed = |fields: &mut Fields<'_>, name, range, usual: Option<u32>| match usual {
-        Some(usual) => fields.opt(name).u32(range).or(Some(usual)),
-        None => fields.req(name).u32(range),
-    };
-    let num_blocks =
-        needed(fields, "num_blocks", 2..=EngineConfig::NUM_BLOCKS_MAX, base.map(|b| b.num_blocks));
-    let block_size = needed(fields, "block_size", 1..=TOKENS_MAX, base.map(|b| b.block_size));
-    let budget =
-        needed(fields, "max_num_batched_tokens", 1..=TOKENS_MAX, base.map(|b| b.max_num_batched_tokens));
-    let seats = needed(fields, "max_num_seqs", 1..=TOKENS_MAX, base.map(|b| b.max_num_seqs));
-    let length = needed(fields, "max_model_len", 1..=TOKENS_MAX, base.map(|b| b.max_model_len));
-    let usual = base.cloned().unwrap_or(EngineConfig { async_scheduling: true, ..EngineConfig::default() });
-    let policies = [("fcfs", SchedulingPolicy::Fcfs), ("priority", SchedulingPolicy::Priority)];
-    let policy = fields.opt("policy").word(&policies).unwrap_or(usual.policy);
-    let async_scheduling = fields.opt("async_scheduling").bool().unwrap_or(usual.async_scheduling);
-    let caching = fields.opt("enable_prefix_caching").bool().unwrap_or(usual.enable_prefix_caching);
-    let threshold = fields.opt("long_prefill_token_threshold").u32(0..=TOKENS_MAX);
-    let reserve = fields.opt("scheduler_reserve_full_isl").bool().unwrap_or(usual.scheduler_reserve_full_isl);
-    let watermark = fields.opt("watermark").f64(from_to(0.0, 0.999)).unwrap_or(usual.watermark);
-    let settings = EngineConfig {
-        num_blocks: num_blocks?,
-        block_size: block_size?,
-        max_num_batched_tokens: budget?,
-        max_num_seqs: seats?,
-        max_model_len: length?,
-        policy,
-        async_scheduling,
-        enable_prefix_caching: caching,
-        long_prefill_token_threshold: threshold.unwrap_or(usual.long_prefill_token_threshold),
-        scheduler_reserve_full_isl: reserve,
-        watermark,
-    };
-    for fault in settings.check() {
-        fields.opt(fault.field).fault(fault.found, &fault.expected, "");
-    }
-    Some(settings)
-}
-
-/// The greatest cost of one unit, in microseconds: an hour. Sums over a batch stay far inside a time.
-const COST_MAX_US: f64 = 3.6e9;
-
-fn read_front_end(fields: &mut Fields<'_>) -> Option<FrontEnd> {
-    let request_ms = fields.req("request_ms").f64(from_to(0.0, 1e6));
-    let prompt_token_us = fields.req("prompt_token_us").f64(from_to(0.0, 1e6));
-    let output_token_ms = fields.req("output_token_ms").f64(from_to(0.0, 1e6));
-    Some(FrontEnd {
-        request: Nanos::from_millis(request_ms?).ok()?,
-        prompt_token_us: prompt_token_us?,
-        output_token: Nanos::from_millis(output_token_ms?).ok()?,
-    })
-}
-
-fn read_step_time(fields: &mut Fields<'_>, scheduler: Option<&EngineConfig>) -> Option<StepTime> {
-    let eager = read_coefficients(fields);
-    let host = mapping(&fields.req("host"), |f| {
-        let base_us = f.req("base_us").f64(from_to(0.0, COST_MAX_US));
-        Some(HostCost { base_us: base_us?, row_us: f.req("row_us").f64(from_to(0.0, COST_MAX_US))? })
+fn read_profile(fields: &mut Fields<'_>) -> Option<Profile> {
+    let name = fields.req("profile").string();
+    let kind = fields.req("kind").word(&ProfileKind::WORDS);
+    let gpu = fields.opt("gpu").string();
+    let model = mapping(&fields.req("model"), |f| {
+        let (id, revision) = (f.req("id").string(), f.req("revision").string());
+        Some((id?, revision?, f.req("precision").string()?))
     });
-    let graphs_item = fields.opt("cudagraphs");
-    let graphs = if graphs_item.is_present() {
-        let (settings, full, piecewise) = mapping(&graphs_item, read_graphs)?;
-        Some(GraphTimes::new(settings, full, piecewise, scheduler?))
+    let placement = mapping(&fields.req("placement"), |f| {
+        let (tp, pp) = (f.req("tp").u32(1..=1024), f.req("pp").u32(1..=1024));
+        Some((tp?, pp?))
+    });
+    let scheduler = mapping(&fields.req("scheduler"), |f| read_scheduler(f, None));
+    let front_end = mapping(&fields.req("front_end"), read_front_end);
+    // A profile that names a GPU states what bounds it.
+    let hardware_item = fields.field("hardware", gpu.is_some());
+    let has_hardware = gpu.is_some() || hardware_item.is_present();
+    let hardware = has_hardware.then(|| mapping(&hardware_item, read_hardware));
+    let step_time = mapping(&fields.req("step_time"), |f| {
+        read_step_time(f, scheduler.as_ref(), hardware.clone().flatten())
+    });
+    let validity = mapping(&fields.req("validity"), read_validity);
+    let uncertainty_item = fields.opt("uncertainty");
+    let uncertainty = if uncertainty_item.is_present() {
+        read_uncertainty(&uncertainty_item).map(Some)
     } else {
-        None
+        Some(None)
     };
-    Some(StepTime { eager: eager?, graphs, host: host? })
-}
-
-fn read_coefficients(fields: &mut Fields<'_>) -> Option<Coefficients> {
-    let mut cost = |name| fields.req(name).f64(from_to(0.0, COST_MAX_US));
-    let base_us = cost("base_us");
-    let decode_context_token_us = cost("decode_context_token_us");
-    let prefill_pair_us = cost("prefill_pair_us");
-    let prefill_context_token_us = cost("prefill_context_token_us");
-    let row_us = cost("row_us");
-    let sampled_row_us = cost("sampled_row_us");
-    let knots = read_knots(&fields.req("batch_token_knots"));
-    Some(Coefficients {
-        base_us: base_us?,
-        batch_token_knots: knots?,
-        decode_context_token_us: decode_context_token_us?,
-        prefill_pair_us: prefill_pair_us?,
-        prefill_context_token_us: prefill_context_token_us?,
-        row_us: row_us?,
-        sampled_row_us: sampled_row_us?,
+    let provenance = mapping(&fields.req("provenance"), read_provenance);
+    let ((model_id, model_revision, precision), (tp, pp)) = (model?, placement?);
+    Some(Profile {
+        name: name?,
+        kind: kind?,
+        gpu,
+        model_id,
+        model_revision,
+        precision,
+        tp,
+        pp,
+        scheduler: scheduler?,
+        front_end: front_end?,
+        step_time: step_time?,
+        validity: validity?,
+        uncertainty: uncertainty?,
+        provenance: provenance?,
     })
-}
-
-/// The greatest number of tokens a graph may be recorded for.
-const GRAPH_TOKENS_MAX: u32 = 1 << 20;
-
-fn read_graphs(fields: &mut Fields<'_>) -> Option<(GraphSettings, Coefficients, Coefficients)> {
-    let modes = [
-        ("piecewise", CudagraphMode::Piecewise),
-        ("full", CudagraphMode::Full),
-        ("full_decode_only", CudagraphMode::FullDecodeOnly),
-        ("full_and_piecewise", CudagraphMode::FullAndPiecewise),
-    ];
-    let mode = fields.req("mode").word(&modes);
-    let sizes_item = fields.opt("sizes");
-    let sizes: Option<Vec<u32>> = if sizes_item.is_present() {
-        sizes_item.list(1..=10_000)?.iter().map(|size| size.u32(1..=GRAPH_TOKENS_MAX)).collect()
-    } else {
-        Some(Vec::new())
-    };
-    let ceiling = fields.opt("ceiling").u32(1..=GRAPH_TOKENS_MAX).unwrap_or(Cudagraphs::CEILING);
-    let full = mapping(&fields.req("full"), read_coefficients);
-    let piecewise = mapping(&fields.req("piecewise"), read_coefficients);
-    Some((GraphSettings { mode: mode?, sizes: sizes?, ceiling }, full?, piecewise?))
-}
-
-/// Knots as `[tokens, microseconds]`, tokens rising, times not falling.
-fn read_knots(item: &Item<'_>) -> Option<Vec<(f64, f64)>> {
-    let mut knots: Vec<(f64, f64)> = Vec::new();
-    for pair in item.list(1..=1000)? {
-        let values = pair.list(2..=2)?;
-        let knot = (values[0].f64(above(0.0, 1e9))?, values[1].f64(from_to(0.0, COST_MAX_US))?);
-        if let Some(last) = knots.last().filter(|last| knot.0 <= last.0 || knot.1 < last.1) {
-            let found = format!("[{}, {}] after [{}, {}]", knot.0, knot.1, last.0, last.1);
-            pair.fault(found, "more tokens than the knot before, and no less time", "order the knots");
-            return None;
-        }
-        knots.push(knot);
-    }
-    Some(knots)
-}
-
-fn read_validity(fields: &mut Fields<'_>) -> Option<Validity> {
-    let mut range = |name| -> Option<(u32, u32)> {
-        let item = fields.req(name);
-        let bounds = item.list(2..=2)?;
-        let (low, high) = (bounds[0].u32(0..=u32::MAX)?, bounds[1].u32(0..=u32::MAX)?);
-        if low > high {
-            item.fault(format!("[{low}, {high}]"), "the lower bound first", "swap them");
-        }
-        Some((low, high))
-    };
-    let (batch_tokens, rows, context_tokens) =
-        (range("batch_tokens"), range("rows"), range("context_tokens"));
-    Some(Validity { batch_tokens: batch_tokens?, rows: rows?, context_tokens: context_tokens? })
-}
-
-type Provenance = (String, Vec<String>, Vec<Residual>);
-
-fn read_provenance(fields: &mut Fields<'_>) -> Option<Provenance> {
-    let method = fields.req("method").string();
-    let sources = fields.req("sources").list(1..=100);
-    let _ = (fields.opt("date").string(), fields.opt("command").string());
-    let residuals = fields.opt("residuals").list(0..=10_000).unwrap_or_default();
-    let residuals: Option<Vec<Residual>> =
-        residuals.iter().map(|item| mapping(item, read_residual)).collect();
-    let sources: Option<Vec<String>> = sources?.iter().map(Item::string).collect();
-    Some((method?, sources?, residuals?))
-}
-
-fn read_residual(fields: &mut Fields<'_>) -> Option<Residual> {
-    let metric = fields.req("metric").string();
-    let mut number = |name| fields.req(name).f64(from_to(-1e15, 1e15));
-    let (target, fitted) = (number("target"), number("fitted"));
-    Some(Residual { metric: metric?, target: target?, fitted: fitted? })
 }
 
 #[cfg(test)]

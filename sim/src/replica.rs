@@ -1,7 +1,7 @@
 //! One replica: its scheduler, its front-end, and the steps it has in flight.
 
 use crate::engine::{Batch, BatchScheduler, Emitted, EngineLoad, EngineRequest, Sample};
-use crate::step_time::{BatchShape, StepTime};
+use crate::step_time::{BatchShape, StepTime, StepTimeError};
 use scaleproof_pack::time::{Nanos, TimeError};
 use std::collections::VecDeque;
 
@@ -137,8 +137,12 @@ impl Replica {
     /// to put in flight.
     ///
     /// # Errors
-    /// If the step-time model gives something that is no time.
-    pub fn launch(&mut self, now: Nanos, step_time: &StepTime) -> Result<Option<Launched<'_>>, TimeError> {
+    /// If the step-time model gives something that is no time, or less than the GPU needs.
+    pub fn launch(
+        &mut self,
+        now: Nanos,
+        step_time: &StepTime,
+    ) -> Result<Option<Launched<'_>>, StepTimeError> {
         if self.in_flight.len() >= self.engine.depth() || !self.engine.has_requests() {
             return Ok(None);
         }

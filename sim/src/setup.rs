@@ -2,7 +2,7 @@
 
 use crate::event::RequestRef;
 use crate::replica::{FrontEnd, ReplicaTotals};
-use crate::step_time::StepTime;
+use crate::step_time::{StepTime, StepTimeError};
 use scaleproof_pack::record::Outcome;
 use scaleproof_pack::schedule::ScheduleError;
 use scaleproof_pack::time::{Nanos, TimeError};
@@ -95,8 +95,8 @@ pub enum RunError {
     },
     /// The schedule could not be continued.
     Schedule(ScheduleError),
-    /// The profile gave something that is no time.
-    Time(TimeError),
+    /// The profile gave something that is no time, or less than its GPU needs.
+    StepTime(StepTimeError),
 }
 
 impl fmt::Display for RunError {
@@ -125,16 +125,22 @@ impl fmt::Display for RunError {
                 now.seconds()
             ),
             RunError::Schedule(error) => write!(f, "the schedule cannot be continued: {error}"),
-            RunError::Time(error) => write!(f, "the profile's step time is unusable: {error}"),
+            RunError::StepTime(error) => write!(f, "the profile's step time is unusable: {error}"),
         }
     }
 }
 
 impl std::error::Error for RunError {}
 
+impl From<StepTimeError> for RunError {
+    fn from(error: StepTimeError) -> Self {
+        RunError::StepTime(error)
+    }
+}
+
 impl From<TimeError> for RunError {
     fn from(error: TimeError) -> Self {
-        RunError::Time(error)
+        RunError::StepTime(error.into())
     }
 }
 

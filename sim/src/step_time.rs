@@ -1,7 +1,8 @@
 //! What a step costs: additive terms over the whole batch, then the host's share.
 //!
 //! ```text
-//! T_gpu = base + G(N) + k1 sum_dec(c+1) + k2 sum_pre(q c + q^2/2) + k3 sum_pre(c) + k4 rows + k5 sampled
+//! T_gpu = base + G(N) + D + k2 sum_pre(q c + q^2/2) + k3 sum_pre(c) + k4 rows + k5 sampled
+//! D     = k1 sum_dec(c+1), and with more than r rows at least k6 max_dec(c+1)
 //! T_cpu = u0 + u1 rows
 //! T     = max(T_gpu, T_cpu) with asynchronous scheduling, T_gpu + T_cpu without
 //! ```
@@ -9,11 +10,15 @@
 //!
 //! N: tokens of the batch (padded to a graph size where one applies); q: tokens of a row in this step; c: its
 //! tokens before. GEMM and attention run one after the other, so their times add; G is flat while the weights'
-//! read dominates and grows by the token beyond, hence piecewise linear.
+//! read dominates and grows by the token beyond, hence piecewise linear. D: decode attention reads the context of
+//! every row; while rows are few, the kernel splits each row's context over the GPU's multiprocessors, beyond r rows
+//! it does not, and the longest row bounds it (docs/calibration.md has the measurement that shows it).
 
 use crate::engine::cudagraph::{CudagraphMode, Cudagraphs, Execution};
 use crate::engine::{Batch, EngineConfig};
+use crate::hardware::{BelowBound, Hardware};
 use scaleproof_pack::time::{Nanos, TimeError};
+use std::fmt;
 
 /// Coefficients of one graph mode, all non-negative, in microseconds per unit.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +30,11 @@ pub struct Coefficients {
     pub batch_token_knots: Vec<(f64, f64)>,
     /// Each token of context read by a decode row.
     pub decode_context_token_us: f64,
+    /// Each token of context of the longest decode row, where rows are too many for it to be split: the least that
+    /// decode attention takes.
+    pub decode_longest_token_us: f64,
+    /// Rows up to which a row's context is split over the GPU, so that the longest one bounds nothing.
+    pub decode_split_rows: u32,
     /// Each query-key pair of a prefill row.
     pub prefill_pair_us: f64,
     /// Each token of context read by a prefill row.
@@ -51,10 +61,18 @@ impl Coefficients {
         }
     }
 
+    fn decode_us(&self, shape: &BatchShape) -> f64 {
+        let all_us = self.decode_context_token_us * shape.decode_context as f64;
+        if shape.rows <= self.decode_split_rows {
+            return all_us;
+        }
+        all_us.max(self.decode_longest_token_us * f64::from(shape.longest_decode))
+    }
+
     fn gpu_us(&self, shape: &BatchShape, padded_tokens: f64) -> f64 {
         self.base_us
             + self.batch_tokens_us(padded_tokens)
-            + self.decode_context_token_us * shape.decode_context as f64
+            + self.decode_us(shape)
             + self.prefill_pair_us * shape.prefill_pairs as f64 / 2.0
             + self.prefill_context_token_us * shape.prefill_context as f64
             + self.row_us * f64::from(shape.rows)
@@ -83,6 +101,8 @@ pub struct BatchShape {
     pub sampled: u32,
     /// Sum of (context + 1) over decode rows.
     pub decode_context: u64,
+    /// The largest context + 1 of a decode row.
+    pub longest_decode: u32,
     /// Sum of 2 q c + q^2 over prefill rows: twice the query-key pairs.
     pub prefill_pairs: u64,
     /// Sum of context over prefill rows.
@@ -106,6 +126,7 @@ impl BatchShape {
                 shape.prefill_context += c;
             } else {
                 shape.decode_context += c + q;
+                shape.longest_decode = shape.longest_decode.max(row.context + row.tokens);
             }
         }
         shape
@@ -170,6 +191,34 @@ pub struct StepTime {
     pub graphs: Option<GraphTimes>,
     /// The host's share.
     pub host: HostCost,
+    /// The GPU under it, if it is of a real one: no step may be faster than that can be.
+    pub hardware: Option<Hardware>,
+}
+
+/// Why a batch has no time.
+#[derive(Clone, Debug, PartialEq)]
+pub enum StepTimeError {
+    /// The coefficients give something that is no time.
+    Time(TimeError),
+    /// Less than the hardware needs.
+    BelowBound(BelowBound),
+}
+
+impl fmt::Display for StepTimeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StepTimeError::Time(error) => error.fmt(f),
+            StepTimeError::BelowBound(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for StepTimeError {}
+
+impl From<TimeError> for StepTimeError {
+    fn from(error: TimeError) -> Self {
+        StepTimeError::Time(error)
+    }
 }
 
 impl StepTime {
@@ -186,8 +235,8 @@ impl StepTime {
     /// How long a batch takes. `overlapped`: the host works beside the GPU (asynchronous scheduling).
     ///
     /// # Errors
-    /// If the coefficients give something that is no time.
-    pub fn duration(&self, shape: &BatchShape, overlapped: bool) -> Result<Nanos, TimeError> {
+    /// If the coefficients give something that is no time, or less than the hardware needs.
+    pub fn duration(&self, shape: &BatchShape, overlapped: bool) -> Result<Nanos, StepTimeError> {
         let (coefficients, tokens) = match &self.graphs {
             None => (&self.eager, shape.tokens as u32),
             Some(times) => match times.graphs.pad_counts(shape.tokens as u32, shape.rows) {
@@ -199,7 +248,10 @@ impl StepTime {
         let gpu_us = coefficients.gpu_us(shape, f64::from(tokens));
         let host_us = self.host.base_us + self.host.row_us * f64::from(shape.rows);
         let step_us = if overlapped { gpu_us.max(host_us) } else { gpu_us + host_us };
-        Nanos::from_seconds(step_us / 1e6)
+        if let Some(hardware) = &self.hardware {
+            hardware.check(shape, step_us).map_err(StepTimeError::BelowBound)?;
+        }
+        Ok(Nanos::from_seconds(step_us / 1e6)?)
     }
 }
 
@@ -214,6 +266,8 @@ mod tests {
             base_us: 10.0,
             batch_token_knots: vec![(100.0, 5.0), (200.0, 25.0)],
             decode_context_token_us: 0.5,
+            decode_longest_token_us: 0.0,
+            decode_split_rows: 0,
             prefill_pair_us: 0.25,
             prefill_context_token_us: 0.125,
             row_us: 2.0,
@@ -234,8 +288,12 @@ mod tests {
         let row = |tokens, context, prefill: bool| Row { id: 0, tokens, context, samples: !prefill, prefill };
         let batch = Batch { rows: vec![row(1, 9, false), row(8, 4, true)], ..Default::default() };
         let shape = BatchShape::of(&batch);
-        let model =
-            StepTime { eager: coefficients(), graphs: None, host: HostCost { base_us: 30.0, row_us: 5.0 } };
+        let model = StepTime {
+            eager: coefficients(),
+            graphs: None,
+            host: HostCost { base_us: 30.0, row_us: 5.0 },
+            hardware: None,
+        };
         // base 10 + G(9) 5 + decode 0.5 x 10 + pairs 0.25 x (32 + 32) + context 0.125 x 4 + rows 4 + sampled 1
         let gpu_us = 10.0 + 5.0 + 5.0 + 16.0 + 0.5 + 4.0 + 1.0;
         assert_eq!(model.duration(&shape, true).unwrap(), Nanos::from_millis(gpu_us / 1e3).unwrap());
@@ -246,11 +304,24 @@ mod tests {
     }
 
     #[test]
+    fn beyond_the_split_rows_the_longest_row_bounds_decode_attention() {
+        let c = Coefficients { decode_longest_token_us: 10.0, decode_split_rows: 2, ..coefficients() };
+        let of = |rows: u32| {
+            let shape =
+                BatchShape { rows, decode_context: 400, longest_decode: 100, ..BatchShape::default() };
+            c.decode_us(&shape)
+        };
+        assert_eq!((of(2), of(3)), (200.0, 1000.0));
+    }
+
+    #[test]
     fn a_batch_is_padded_to_its_graph_and_priced_by_its_kind() {
         let flat = |base_us, token_us: f64| Coefficients {
             base_us,
             batch_token_knots: vec![(1.0, token_us), (1001.0, 1001.0 * token_us)],
             decode_context_token_us: 0.0,
+            decode_longest_token_us: 0.0,
+            decode_split_rows: 0,
             prefill_pair_us: 0.0,
             prefill_context_token_us: 0.0,
             row_us: 0.0,
@@ -260,7 +331,12 @@ mod tests {
             EngineConfig { max_num_seqs: 1024, max_num_batched_tokens: 8192, ..EngineConfig::default() };
         let settings = GraphSettings { mode: CudagraphMode::default(), sizes: Vec::new(), ceiling: 512 };
         let graphs = GraphTimes::new(settings, flat(100.0, 1.0), flat(200.0, 1.0), &engine);
-        let model = StepTime { eager: flat(300.0, 1.0), graphs: Some(graphs), host: HostCost::default() };
+        let model = StepTime {
+            eager: flat(300.0, 1.0),
+            graphs: Some(graphs),
+            host: HostCost::default(),
+            hardware: None,
+        };
         let micros = |tokens, rows| {
             let shape = BatchShape { tokens, rows, ..BatchShape::default() };
             model.duration(&shape, true).unwrap().0 / 1000

@@ -1,5 +1,6 @@
 use super::*;
 use crate::step_time::BatchShape;
+use scaleproof_pack::time::Nanos;
 
 /// A profile with everything in it.
 pub(crate) const PROFILE: &str = "\
@@ -24,8 +25,12 @@ step_time:
   row_us: 2
   sampled_row_us: 1
   host: {base_us: 30, row_us: 5}
+hardware: {peak_flops_per_s: 1.0e+15, hbm_bytes_per_s: 4.0e+12, weight_bytes: 1.0e+6, kv_bytes_per_token: 100, token_flops: 2.0e+6, pair_flops: 100}
 validity: {batch_tokens: [1, 256], rows: [1, 8], context_tokens: [1, 512]}
-provenance: {method: fitted, sources: [one, two], date: 2026-01-02, command: made, residuals: [{metric: m, target: 1, fitted: 2}]}
+uncertainty:
+  - {factor: weights, prior_sd: 0.2, deviations: [0.1]}
+  - {factor: compute, prior_sd: 0.3, deviations: [0.03, 0.04]}
+provenance: {method: fitted, sources: [one, two], date: 2026-01-02, command: made, residuals: [{metric: m, target: 1, fitted: 2}], fit_errors: [{kind: decode, count: 3, median_relative: 0.02}], expected_relative_error: 0.1}
 ";
 
 fn faults(old: &str, new: &str) -> String {
@@ -48,7 +53,7 @@ fn a_profile_is_read_as_written() {
     let shape = BatchShape { tokens: 160, rows: 2, sampled: 2, decode_context: 7, ..BatchShape::default() };
     assert_eq!(profile.step_time.duration(&shape, true).unwrap(), Nanos(519_500));
     assert_eq!(profile.step_time.duration(&shape, false).unwrap(), Nanos(559_500));
-    assert_eq!(profile.sources, ["one", "two"]);
+    assert_eq!(profile.provenance.sources, ["one", "two"]);
 }
 
 #[test]
@@ -104,4 +109,45 @@ fn what_lies_outside_the_validity_region_is_named() {
             "context tokens reached 600, the profile holds to 512"
         ]
     );
+}
+
+#[test]
+fn a_profile_written_reads_back_as_itself() {
+    let graphs = "  cudagraphs: {mode: full_and_piecewise, full: {base_us: 1, batch_token_knots: [[1, 2]], \
+                  decode_context_token_us: 1, decode_longest_token_us: 3, decode_split_rows: 13, prefill_pair_us: 1, \
+                  prefill_context_token_us: 1, row_us: 1, sampled_row_us: 1}, piecewise: {base_us: 2, \
+                  batch_token_knots: [[1, 2]], decode_context_token_us: 1, prefill_pair_us: 1, \
+                  prefill_context_token_us: 1, row_us: 1, sampled_row_us: 1}}\n";
+    let text = PROFILE.replace("  host: {base", &format!("{graphs}  host: {{base"));
+    let profile = Profile::parse("p.yaml", &text).unwrap();
+    let written = profile.to_yaml(&["a comment".to_owned()]);
+    assert_eq!(Profile::parse("written.yaml", &written).unwrap(), profile, "{written}");
+}
+
+#[test]
+fn a_profile_faster_than_its_gpu_is_refused_with_both_numbers() {
+    let text = faults("weight_bytes: 1.0e+6", "weight_bytes: 1.0e+9");
+    // The bytes of the weights over the bandwidth are 250 us; a step of one row and one token takes 40.
+    assert!(text.contains("expected at least the 250") && text.contains("0.1"), "{text}");
+    let unbounded = faults(
+        "hardware: {peak_flops_per_s: 1.0e+15, hbm_bytes_per_s: 4.0e+12, weight_bytes: 1.0e+6, kv_bytes_per_token: 100, token_flops: 2.0e+6, pair_flops: 100}\n",
+        "",
+    );
+    assert!(unbounded.contains("hardware"), "a GPU is named, so its bound must be: {unbounded}");
+}
+
+#[test]
+fn a_correction_scales_each_part_by_its_own_factor() {
+    use super::uncertainty::{Correction, Knob};
+    let profile = Profile::parse("p.yaml", PROFILE).unwrap();
+    let draw = profile.uncertainty.as_ref().unwrap().correction(&[1.0, 2.0]);
+    assert!((draw.factor(Knob::Weights) - 0.1_f64.exp()).abs() < 1e-12);
+    assert!((draw.factor(Knob::Compute) - 0.11_f64.exp()).abs() < 1e-12);
+    assert!((draw.factor(Knob::Rows) - 1.0).abs() < 1e-12);
+    let factors = vec![(Knob::Weights, 2.0), (Knob::Compute, 3.0), (Knob::FrontEnd, 10.0)];
+    let corrected = profile.corrected(&Correction { factors }).unwrap();
+    // base 10 x 2 + knots 500 x 3 + decode 0.5 x 7 + two rows and two samples.
+    let shape = BatchShape { tokens: 160, rows: 2, sampled: 2, decode_context: 7, ..BatchShape::default() };
+    assert_eq!(corrected.step_time.duration(&shape, true).unwrap(), Nanos(1_529_500));
+    assert_eq!(corrected.front_end.ingest(1000).unwrap(), Nanos::from_millis(35.0).unwrap());
 }

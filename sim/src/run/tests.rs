@@ -42,12 +42,15 @@ fn config() -> RunConfig {
                 base_us: 10_000.0,
                 batch_token_knots: vec![(1.0, 0.0)],
                 decode_context_token_us: 0.0,
+                decode_longest_token_us: 0.0,
+                decode_split_rows: 0,
                 prefill_pair_us: 0.0,
                 prefill_context_token_us: 0.0,
                 row_us: 0.0,
                 sampled_row_us: 0.0,
             },
             host: HostCost::default(),
+            hardware: None,
         },
         front_end: FrontEnd::default(),
         limits: ServerLimits { max_request_tokens: 8192, max_queued_requests: None, max_queued_tokens: None },
@@ -218,7 +221,7 @@ fn a_time_that_is_none_is_an_error() {
         Box::new(VllmScheduler::new(&EngineConfig::default()).unwrap())
     };
     let failed = |config: &RunConfig| run(config, &schedule, &engine, &mut Seen::default()).unwrap_err();
-    assert!(matches!(failed(&config), RunError::Time(_)));
+    assert!(matches!(failed(&config), RunError::StepTime(_)));
     config.step_time.eager.base_us = 3.1e15;
     assert!(matches!(failed(&config), RunError::TooManySamples { .. }), "a sample each 100 ms of a century");
     config.sample_interval = Nanos::from_seconds(1e6).unwrap();
