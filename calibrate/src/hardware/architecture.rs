@@ -266,13 +266,20 @@ impl Architecture {
         let gemms = self.gemms(tp)?;
         let layers = u64::from(self.layers);
         let matrices = layers * gemms.layer.iter().map(Gemm::weights).sum::<u64>();
+        let columns = layers * gemms.layer.iter().map(|gemm| gemm.n).sum::<u64>();
         let small = layers * self.small_weights_per_layer(tp) + u64::from(self.hidden);
         let embedding = 2 * gemms.lm_head.weights();
         Ok(WeightBytes {
             matrices: precision.bytes(matrices),
+            scales: match precision {
+                Precision::Fp8 | Precision::Int8 => 4 * columns,
+                // Those of FP4 are counted with its numbers.
+                Precision::Bf16 | Precision::Fp4 => 0,
+            },
             embedding,
             lm_head: if self.tied_embeddings { 0 } else { embedding },
             small: 2 * small,
+            rotary: 2 * u64::from(self.max_position_embeddings) * u64::from(self.head_dim),
         })
     }
 
@@ -309,19 +316,23 @@ impl Architecture {
 pub struct WeightBytes {
     /// The layers' matrices.
     pub matrices: u64,
+    /// Scales of 8-bit matrices, in 32 bits, one for each column of the result.
+    pub scales: u64,
     /// The embedding.
     pub embedding: u64,
     /// The output head; 0 if it is the embedding's own.
     pub lm_head: u64,
     /// Norms and biases.
     pub small: u64,
+    /// Sines and cosines of every position, which engines keep with the weights.
+    pub rotary: u64,
 }
 
 impl WeightBytes {
     /// Their sum.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.matrices + self.embedding + self.lm_head + self.small
+        self.matrices + self.scales + self.embedding + self.lm_head + self.small + self.rotary
     }
 }
 
@@ -444,3 +455,6 @@ fn read(fields: &mut Fields<'_>) -> Option<Architecture> {
         source: source?,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -187,3 +187,6 @@ fn read_compressed(groups: &Item<'_>) -> Option<Precision> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
