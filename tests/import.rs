@@ -3,7 +3,7 @@
 //! The files in tests/import are small and made up: three answers (1,100 ms with 11 tokens after 100 ms, 700 with 6
 //! after 200, 150 with one), written as each tool writes them, with failures beside.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic, and says what it skips")]
 
 mod support;
 
@@ -285,7 +285,7 @@ fn what_is_wrong_is_said_with_its_place() {
         ),
         ("aiperf.jsonl", "1700000000500000000", "-5", "request_start_ns: found -5"),
         ("aiperf.jsonl", "1700000001250000000", "18446744073709551615", "less than a century"),
-        ("aiperf.jsonl", "\"value\": 1100.0", "\"value\": 1e300", "found 1e300; expected a number"),
+        ("aiperf.jsonl", "\"value\": 1100.0", "\"value\": 1e300", "found 1e+300; expected a number"),
         ("guidellm.json", "\"last_token_iteration\"", "\"last\"", "last_token_iteration: found nothing"),
         ("guidellm.json", "\"total\": 5", "\"total\": 5.5", "request_totals.total: found 5.5"),
         ("requests.csv", "100,1100", "NaN,1100", "requests.csv:2: tpot_ms: found \"NaN\""),
@@ -331,7 +331,7 @@ fn an_answer_needs_tokens_and_a_first_one_before_the_end() {
 fn shared(path: &str) -> Option<PathBuf> {
     let path = Path::new(&support::repository("../shared")).join(path);
     if !path.exists() {
-        eprintln!("skipped: {} is absent", path.display());
+        println!("skipped: ../shared is absent");
     }
     path.exists().then_some(path)
 }

@@ -196,7 +196,11 @@ fn unreadable(file: &str, error: &serde_json::Error) -> Faults {
         file: file.to_owned(),
         line: place(error.line()),
         column: place(error.column()),
-        found: if error.is_eof() { format!("the file's end ({message})") } else { message.to_owned() },
+        found: if error.is_eof() {
+            format!("the file's end ({message})")
+        } else {
+            format!("no JSON ({message})")
+        },
         expected: "JSON".to_owned(),
         hint: "NaN and Infinity are no JSON; a run that was stopped leaves half a file".to_owned(),
         ..Fault::default()
@@ -215,7 +219,7 @@ mod tests {
         for (text, message) in [
             (
                 "{\"a\": NaN}",
-                "f:1:7: found expected value; expected JSON; NaN and Infinity are no JSON; a run that was stopped \
+                "f:1:7: found no JSON (expected value); expected JSON; NaN and Infinity are no JSON; a run that was stopped \
                  leaves half a file",
             ),
             (
