@@ -2,7 +2,7 @@
 
 use crate::args::{Cache, ScenarioArgs};
 use crate::exit::CommandError;
-use crate::files::{MANIFEST, SCENARIO, read_bytes, read_text};
+use crate::files::{MANIFEST, PROFILE, SCENARIO, read_bytes, read_text};
 use scaleproof_pack::document::Document;
 use scaleproof_pack::fault::Faults;
 use scaleproof_pack::grid::{self, Axis, What};
@@ -26,8 +26,10 @@ pub struct Loaded {
     pub manifest_text: String,
     /// What is offered, and the gates.
     pub manifest: Manifest,
-    /// The scenario's text, which goes into every pack.
+    /// The scenario's text, as it goes into every pack: its profile lies beside it there.
     pub scenario_text: String,
+    /// The profile's text, which goes into every pack.
+    pub profile_text: String,
     /// The fleet and the experiment.
     pub scenario: Scenario,
     /// The engine.
@@ -85,7 +87,8 @@ impl Sources {
     }
 
     /// Reads a directory's two files.
-    fn of(directory: &Path) -> Result<Sources, CommandError> {
+    fn of(path: &Path) -> Result<Sources, CommandError> {
+        let directory = directory_of(path);
         if !directory.is_dir() {
             return Err(CommandError::bad_input(format!(
                 "{}: found no directory; expected a scenario, a directory with {MANIFEST} and {SCENARIO}; \
@@ -163,7 +166,8 @@ impl Sources {
             directory: self.directory.clone(),
             manifest_text: self.manifest_text.clone(),
             manifest,
-            scenario_text: self.scenario_text.clone(),
+            scenario_text: with_profile_beside_it(&self.scenario_text),
+            profile_text: profile_text.to_owned(),
             scenario,
             profile,
             profile_sha256: sha256_hex(profile_text.as_bytes()),
@@ -223,6 +227,36 @@ impl Sources {
     }
 }
 
+/// The scenario's directory, also where one of its files was named.
+pub fn directory_of(path: &Path) -> &Path {
+    let named = path.file_name().is_some_and(|name| name == SCENARIO || name == MANIFEST);
+    match path.parent() {
+        Some(parent) if named && path.is_file() && parent.as_os_str().is_empty() => Path::new("."),
+        Some(parent) if named && path.is_file() => parent,
+        _ => path,
+    }
+}
+
+/// A scenario's text that names `profile.yaml` for its profile. One that writes its profile's path in an unusual way
+/// (as an alias, or over several lines) stays as it is.
+fn with_profile_beside_it(text: &str) -> String {
+    let parse = |text: &str| Document::parse(SCENARIO, text).ok();
+    let named = |document: &Document| Scenario::profile_path(document).ok();
+    let replaced = || {
+        let document = parse(text)?;
+        let (path, place) = (named(&document)?, document.place("profile")?);
+        let line_begins: usize = text.split_inclusive('\n').take(place.line as usize - 1).map(str::len).sum();
+        let (before, after) = text.split_at(line_begins);
+        let indent: usize = after.chars().take(place.column as usize - 1).map(char::len_utf8).sum();
+        let (indent, value) = after.split_at(indent);
+        let written = [format!("\"{path}\""), format!("'{path}'"), path];
+        let rest = written.iter().find_map(|written| value.strip_prefix(written.as_str()))?;
+        Some(format!("{before}{indent}{PROFILE}{rest}"))
+    };
+    let fits = |text: &String| parse(text).and_then(|document| named(&document)).as_deref() == Some(PROFILE);
+    replaced().filter(fits).unwrap_or_else(|| text.to_owned())
+}
+
 fn read_document(path: &Path) -> Result<(String, Document), CommandError> {
     let text = read_text(path)?;
     let document = Document::parse(&path.display().to_string(), &text).map_err(CommandError::bad_input)?;
@@ -246,6 +280,11 @@ fn set_mixes(manifest: &mut Document, settings: &[Setting<'_>]) -> Result<(), Co
 }
 
 impl Loaded {
+    /// The files of the scenario in a pack: a pack is a scenario again.
+    pub fn pack_texts(&self) -> [(&'static str, &String); 3] {
+        [(MANIFEST, &self.manifest_text), (SCENARIO, &self.scenario_text), (PROFILE, &self.profile_text)]
+    }
+
     /// What a simulation of `replicas` replicas rests on.
     pub fn system_facts(&self, replicas: u32, shared_prefixes: bool) -> SystemFacts {
         let profile = &self.profile;

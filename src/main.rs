@@ -11,6 +11,7 @@ mod input;
 mod point;
 mod progress;
 mod report_text;
+mod seal;
 mod study;
 mod table;
 

@@ -33,7 +33,8 @@ pub fn run(args: &WhatifArgs) -> Outcome {
     let sources = Sources::read(&args.common)?;
     let base = sources.build(&[])?;
     let mut grid = Grid::new(args, &axes, &sources, &base)?;
-    let directory = pack_directory(&args.common, "whatif")?;
+    let claim = pack_directory(&args.common, "whatif")?;
+    let directory = claim.path.clone();
     grid.explore()?;
     output::write(&grid, &directory)?;
     output::print(&grid, &directory, args.common.format)?;

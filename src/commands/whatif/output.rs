@@ -19,8 +19,9 @@ const WARNINGS_SHOWN: usize = 5;
 /// Writes the files of the grid: its start, summary.csv, whatif.json and report.html.
 pub fn write(grid: &Grid<'_>, directory: &Path) -> Result<(), CommandError> {
     let base = grid.base;
-    files::write(&directory.join(files::MANIFEST), base.manifest_text.as_bytes())?;
-    files::write(&directory.join(files::SCENARIO), base.scenario_text.as_bytes())?;
+    for (name, text) in base.pack_texts() {
+        files::write(&directory.join(name), text.as_bytes())?;
+    }
     let path = directory.join(files::SUMMARY);
     let mut file = Pending::create(&path)?;
     let classes: Vec<&str> = base.manifest.classes.iter().map(|class| class.name.as_str()).collect();
