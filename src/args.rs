@@ -95,9 +95,9 @@ pub enum Cache {
     Warm,
 }
 
-/// What every command that simulates takes.
+/// Which scenario, and which schedule of it.
 #[derive(Debug, Args)]
-pub struct ScenarioArgs {
+pub struct SourceArgs {
     /// The scenario: a directory with workload-manifest.yaml and scenario.yaml
     pub scenario: PathBuf,
     /// Replay this trace instead of the file the manifest names
@@ -109,6 +109,13 @@ pub struct ScenarioArgs {
     /// Seed of the schedule [default: the manifest's]
     #[arg(long, value_parser = seed)]
     pub seed: Option<u64>,
+}
+
+/// What every command that writes a pack takes.
+#[derive(Debug, Args)]
+pub struct ScenarioArgs {
+    #[command(flatten)]
+    pub source: SourceArgs,
     /// Write the pack here [default: a new directory under out/]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
@@ -129,10 +136,17 @@ pub struct SimulateArgs {
     #[command(flatten)]
     pub common: ScenarioArgs,
     #[command(flatten)]
-    pub load: LoadArgs,
+    pub point: PointArgs,
     /// Replicas [default: the manifest's]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub replicas: Option<u32>,
+}
+
+/// Which point of a scenario.
+#[derive(Debug, Args)]
+pub struct PointArgs {
+    #[command(flatten)]
+    pub load: LoadArgs,
     /// Which independent repeat of the schedule; 0 is the manifest's own
     #[arg(long, default_value_t = 0, value_parser = seed)]
     pub run: u64,
@@ -261,19 +275,33 @@ pub enum TypedTrend {
 #[derive(Debug, Args)]
 pub struct ScheduleArgs {
     #[command(flatten)]
-    pub common: ScenarioArgs,
+    pub source: SourceArgs,
     #[command(flatten)]
-    pub load: LoadArgs,
-    /// Which independent repeat of the schedule; 0 is the manifest's own
-    #[arg(long, default_value_t = 0, value_parser = seed)]
-    pub run: u64,
+    pub point: PointArgs,
+    /// Write the CSV here [default: standard output, with the hash on standard error]
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// How to print what was written to --out
+    #[arg(long, value_enum, default_value = "text", requires = "out")]
+    pub format: Format,
 }
 
 /// Arguments of `trace`.
 #[derive(Debug, Args)]
 pub struct TraceArgs {
     #[command(flatten)]
-    pub point: SimulateArgs,
+    pub source: SourceArgs,
+    #[command(flatten)]
+    pub point: PointArgs,
+    /// Replicas [default: the manifest's]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub replicas: Option<u32>,
+    /// Write the trace here [default: trace.json, if there is no such file yet]
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// How to print what was written
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
     /// Where the part begins, in seconds of the run (the warm-up counts)
     #[arg(long, value_name = "S", default_value_t = 60.0, value_parser = seconds)]
     pub from_s: f64,

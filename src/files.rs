@@ -151,7 +151,9 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), CommandError> {
 /// Copies a file to one that appears whole or not at all.
 pub fn copy(from: &Path, to: &Path) -> Result<(), CommandError> {
     let mut file = Pending::create(to)?;
-    File::open(from).and_then(|mut source| io::copy(&mut source, &mut file)).map_err(|e| unwritable(to, &e))?;
+    File::open(from)
+        .and_then(|mut source| io::copy(&mut source, &mut file))
+        .map_err(|e| unwritable(to, &e))?;
     file.keep()
 }
 

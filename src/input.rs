@@ -1,6 +1,6 @@
 //! Loading a scenario: its directory's two files, the profile it names, and the trace if it replays one.
 
-use crate::args::{Cache, ScenarioArgs};
+use crate::args::{Cache, SourceArgs};
 use crate::exit::CommandError;
 use crate::files::{MANIFEST, PROFILE, SCENARIO, read_bytes, read_text};
 use scaleproof_pack::document::Document;
@@ -46,7 +46,7 @@ const PROFILE_PREFIX: &str = "profile.";
 const FLEET_BLOCKS_MAX: u64 = 1 << 27;
 
 /// Loads the scenario that the arguments name, with what they change in it.
-pub fn load(args: &ScenarioArgs) -> Result<Loaded, CommandError> {
+pub fn load(args: &SourceArgs) -> Result<Loaded, CommandError> {
     Sources::read(args)?.build(&[])
 }
 
@@ -81,7 +81,7 @@ enum Target {
 
 impl Sources {
     /// Reads the two files of the arguments' scenario.
-    pub fn read(args: &ScenarioArgs) -> Result<Sources, CommandError> {
+    pub fn read(args: &SourceArgs) -> Result<Sources, CommandError> {
         let sources = Sources::of(&args.scenario)?;
         Ok(Sources { seed: args.seed, trace: args.trace.clone(), ..sources })
     }

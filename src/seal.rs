@@ -57,7 +57,9 @@ pub fn remove(directory: &Path) -> Result<(), CommandError> {
 pub fn broken(directory: &Path) -> Option<String> {
     let read = |name: &str| std::fs::read(directory.join(name)).ok();
     let Some(text) = read(SEAL) else { return Some("it was not finished".to_owned()) };
-    let Ok(seal) = serde_json::from_slice::<Seal>(&text) else { return Some(format!("{SEAL} cannot be read")) };
+    let Ok(seal) = serde_json::from_slice::<Seal>(&text) else {
+        return Some(format!("{SEAL} cannot be read"));
+    };
     if seal.scaleproof != env!("CARGO_PKG_VERSION") {
         return Some(format!("scaleproof {} made it", seal.scaleproof));
     }

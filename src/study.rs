@@ -10,6 +10,7 @@ use rayon::prelude::*;
 use scaleproof_pack::schedule::{Load, WARMUP_REQUESTS_PER_CLIENT};
 use scaleproof_pack::summary::{self, PointKey};
 use serde::Serialize;
+use serde_json::{Value, json};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
@@ -39,13 +40,13 @@ impl Study {
     /// Loads the scenario and makes the pack's directory.
     pub fn open(args: &ScenarioArgs, command: &str) -> Result<Study, CommandError> {
         use_threads(args)?;
-        let loaded = input::load(args)?;
+        let loaded = input::load(&args.source)?;
         if command != "sweep" {
             // Only a sweep makes both experiments.
-            loaded.shared_prefixes(&args.cache)?;
+            loaded.shared_prefixes(&args.source.cache)?;
         }
         let claim = pack_directory(args, command)?;
-        let first = args.cache.iter().take(1).copied().collect::<Vec<_>>();
+        let first = args.source.cache.iter().take(1).copied().collect::<Vec<_>>();
         let shared_prefixes = loaded.shared_prefixes(&first)?;
         let (format, resume) = (args.format, args.resume);
         let directory = claim.path.clone();
@@ -228,6 +229,17 @@ impl Study {
         files::write(&self.directory.join(files::PAGE), report_html.as_bytes())
     }
 
+    /// Writes the result to `NAME.json` in the pack, and prints it with the place of the pack in front.
+    pub fn publish(&self, name: &str, result: &Value, text: &str) -> Result<(), CommandError> {
+        let json = serde_json::to_string_pretty(result).map_err(CommandError::could_not_run)?;
+        files::write(&self.directory.join(format!("{name}.json")), format!("{json}\n").as_bytes())?;
+        let mut printed = json!({"pack": shown(&self.directory)});
+        if let (Value::Object(printed), Value::Object(result)) = (&mut printed, result) {
+            printed.extend(result.clone());
+        }
+        self.print(&printed, text)
+    }
+
     /// Prints the result: one JSON object, or text with what the numbers rest on below it.
     pub fn print(&self, json: &impl Serialize, text: &str) -> Result<(), CommandError> {
         let printed = match self.format {
@@ -247,7 +259,7 @@ pub fn use_threads(args: &ScenarioArgs) -> Result<(), CommandError> {
 
 /// Makes the directory of a command's pack, named after the command and the scenario.
 pub fn pack_directory(args: &ScenarioArgs, command: &str) -> Result<OutputDirectory, CommandError> {
-    let directory = input::directory_of(&args.scenario);
+    let directory = input::directory_of(&args.source.scenario);
     let name = directory.file_name().map_or_else(|| "scenario".into(), |n| n.to_string_lossy());
     files::output_directory(args.out.as_deref(), &format!("{command}-{name}"), args.resume)
 }

@@ -7,10 +7,10 @@ use super::sweep::{attainment_text, chosen, judge, rate_table, simulate_grid, sw
 use crate::args::PlanArgs;
 use crate::exit::{CommandError, Exit, Outcome};
 use crate::point::PointResult;
-use crate::study::{Study, exit_by_gate, shown};
+use crate::study::{Study, exit_by_gate};
 use scaleproof_pack::balance::{Balance, balance};
 use scaleproof_pack::capacity::Capacity;
-use scaleproof_pack::plan::{Plan, PlanInput, plan};
+use scaleproof_pack::plan::{Plan, PlanInput, fewest_passing, plan};
 use scaleproof_pack::report_html::{FleetCapacity, PlanPage, plan_html};
 use serde::Serialize;
 use serde_json::json;
@@ -24,9 +24,9 @@ pub fn run(args: &PlanArgs) -> Outcome {
     let sweep_text = format!("{}\n{}", rate_table(&study, &grid), verdict(&found));
     if found.capacity_rps.is_none() {
         study.finish(chosen(&study, &grid, &found), &sweep_report(&study, &grid, &found))?;
-        let json = json!({"pack": shown(&study.directory), "capacity_rps": null, "capacity": found});
-        study.print(
-            &json,
+        study.publish(
+            "plan",
+            &json!({"capacity_rps": null, "capacity": found}),
             &format!("{sweep_text}no plan: no tested rate passes, test lower ones with --rps\n"),
         )?;
         return Ok(Exit::Failed);
@@ -53,9 +53,9 @@ pub fn run(args: &PlanArgs) -> Outcome {
         },
         plans.iter().map(PeakPlan::text).collect::<String>()
     ) + &if plans.len() > 1 { peaks_table(&plans) } else { String::new() };
-    study.print(
+    study.publish(
+        "plan",
         &json!({
-            "pack": shown(&study.directory),
             "capacity_rps": found.capacity_rps,
             "capacity_per_replica_rps": first.arithmetic.capacity_per_replica_rps,
             "required_replicas": first.arithmetic.required_replicas,
@@ -78,6 +78,8 @@ struct PeakPlan {
     at_peak: AtPeak,
     /// The planned replicas less the spare ones, or less one: what is left after a loss.
     after_loss: Option<AtPeak>,
+    /// The fewest replicas that carry the peak in a simulation, whatever the utilization.
+    smallest_fleet: SmallestFleet,
     /// The planned fleet's own capacity.
     scaling: Scaling,
     #[serde(skip)]
@@ -93,6 +95,16 @@ struct AtPeak {
     pass: bool,
     failing_gates: Vec<String>,
     summary: String,
+}
+
+/// What the search for the smallest fleet found. The plan is not made from it: it has no headroom.
+#[derive(Serialize)]
+struct SmallestFleet {
+    /// Null if twice the required replicas do not pass.
+    replicas: Option<u32>,
+    gpus: Option<u32>,
+    /// The fleets that were simulated at the peak, by replicas.
+    simulated: Vec<AtPeak>,
 }
 
 /// Division against simulation.
@@ -146,9 +158,10 @@ fn plan_peak(
         Some(left) => Some(simulate_at(study, grid, peak_rps, left)?.0),
         None => None,
     };
+    let smallest_fleet = smallest_fleet(study, grid, peak_rps, arithmetic.required_replicas)?;
     let measured = chosen(study, grid, found);
     let scaling = scale(study, args, base, planned, peak_rps, measured, found)?;
-    Ok(PeakPlan { arithmetic, at_peak, after_loss, scaling, at_peak_index })
+    Ok(PeakPlan { arithmetic, at_peak, after_loss, smallest_fleet, scaling, at_peak_index })
 }
 
 fn simulate_at(
@@ -172,6 +185,40 @@ fn simulate_at(
         summary: format!("{}, queue {}", attainment_text(first), first.queue_trend.word()),
     };
     Ok((at_peak, indices[0]))
+}
+
+/// Simulates the required fleet, those of one replica less and more, and as many others as it takes to find the
+/// smallest that passes.
+fn smallest_fleet(
+    study: &mut Study,
+    grid: &[usize],
+    peak_rps: f64,
+    required: u32,
+) -> Result<SmallestFleet, CommandError> {
+    let more = required.saturating_add(1);
+    let beside: Vec<u32> = [required.saturating_sub(1).max(1), more]
+        .into_iter()
+        .filter(|&replicas| study.loaded.check_fleet(replicas).is_ok())
+        .collect();
+    let points: Vec<_> =
+        study.runs(grid).into_iter().flat_map(|run| beside.iter().map(move |&r| (run, r))).collect();
+    let points: Vec<_> = points.into_iter().map(|(run, r)| study.at_rate(peak_rps, run, Some(r))).collect();
+    study.simulate("fleets of one replica less and more", &points)?;
+    let mut simulated: Vec<AtPeak> = Vec::new();
+    let mut passes = |replicas: u32| -> Result<bool, CommandError> {
+        let (at_peak, _) = simulate_at(study, grid, peak_rps, replicas)?;
+        let pass = at_peak.pass;
+        simulated.push(at_peak);
+        Ok(pass)
+    };
+    let replicas = fewest_passing(required, &mut passes)?;
+    if beside.contains(&more) {
+        passes(more)?;
+    }
+    simulated.sort_by_key(|at_peak| at_peak.replicas);
+    simulated.dedup_by_key(|at_peak| at_peak.replicas);
+    let gpus = replicas.map(|replicas| replicas.saturating_mul(study.loaded.gpus_per_replica()));
+    Ok(SmallestFleet { replicas, gpus, simulated })
 }
 
 /// Finds the planned fleet's own capacity, starting from what division says.

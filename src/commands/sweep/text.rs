@@ -20,8 +20,16 @@ fn levels<'a>(study: &'a Study, grid: &[usize]) -> Vec<Vec<&'a Report>> {
 pub fn closed_table(study: &Study, grid: &[usize]) -> String {
     let first_class = study.loaded.manifest.classes[0].name.as_str();
     let (ttft, tpot) = (format!("{first_class} P95 TTFT ms"), "P95 TPOT ms");
-    let headers =
-        ["clients", "completed", "output tok/s", "errors", "attainment", ttft.as_str(), tpot, "mean E2E ms"];
+    let headers = [
+        "clients",
+        "completed rps",
+        "output tok/s",
+        "errors",
+        "attainment",
+        ttft.as_str(),
+        tpot,
+        "mean E2E ms",
+    ];
     let row = |repeats: &Vec<&Report>| {
         let over = |digits: usize, get: &dyn Fn(&Report) -> Option<f64>| range(repeats, digits, get);
         vec![
@@ -87,14 +95,14 @@ pub fn saturation_text(found: &Saturation) -> String {
 pub fn rate_table(study: &Study, grid: &[usize]) -> String {
     let first_class = study.loaded.manifest.classes[0].name.clone();
     let headers = [
-        "offered",
-        "completed",
+        "offered rps",
+        "completed rps",
         "errors",
         "attainment",
         "weakest class",
         "its attainment",
         "its successes",
-        "goodput",
+        "goodput rps",
         "output tok/s",
         &format!("{first_class} P95 TTFT ms"),
         "P95 TPOT ms",
