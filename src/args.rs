@@ -77,6 +77,28 @@ pub enum Command {
     Oracle(OracleArgs),
 }
 
+impl Command {
+    /// Whether it looks for a request to stop, to keep what is finished. Ctrl-C ends the others at once.
+    pub fn can_stop_midway(&self) -> bool {
+        match self {
+            Command::Simulate(_)
+            | Command::Sweep(_)
+            | Command::Capacity(_)
+            | Command::Plan(_)
+            | Command::Whatif(_)
+            | Command::Trace(_) => true,
+            Command::Compare(_)
+            | Command::Analyze(_)
+            | Command::Schedule(_)
+            | Command::Lint(_)
+            | Command::Init(_)
+            | Command::Completions(_)
+            | Command::Man(_)
+            | Command::Oracle(_) => false,
+        }
+    }
+}
+
 /// How results are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {

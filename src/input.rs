@@ -50,9 +50,16 @@ pub fn load(args: &SourceArgs) -> Result<Loaded, CommandError> {
     Sources::read(args)?.build(&[])
 }
 
-/// Loads a scenario's own files and its profile, but no trace.
-pub fn load_files(directory: &Path) -> Result<Loaded, CommandError> {
-    Sources::of(directory)?.build_files(&[])
+/// Loads a scenario with its trace, if that is where the manifest says.
+pub fn load_with_trace_if_there(directory: &Path) -> Result<Loaded, CommandError> {
+    let sources = Sources::of(directory)?;
+    let mut loaded = sources.build_files(&[])?;
+    if let ArrivalPattern::Trace(source) = &loaded.manifest.client.arrivals
+        && sources.directory.join(&source.file).exists()
+    {
+        loaded.trace = sources.trace(&loaded.manifest)?;
+    }
+    Ok(loaded)
 }
 
 /// A value for an axis of a grid.
@@ -156,6 +163,9 @@ impl Sources {
         let mut manifest = Manifest::of(manifest).map_err(CommandError::bad_input)?;
         let profile = Profile::of(profile).map_err(CommandError::bad_input)?;
         let scenario = Scenario::of(scenario, &profile, &manifest).map_err(CommandError::bad_input)?;
+        scenario
+            .check_lengths(&self.directory.join(MANIFEST).display().to_string(), &manifest)
+            .map_err(CommandError::bad_input)?;
         if let Some(seed) = self.seed {
             manifest.client.request_schedule_seed = seed;
         }
@@ -166,7 +176,8 @@ impl Sources {
             directory: self.directory.clone(),
             manifest_text: self.manifest_text.clone(),
             manifest,
-            scenario_text: with_profile_beside_it(&self.scenario_text),
+            scenario_text: with_value(&self.scenario_text, "profile", PROFILE)
+                .unwrap_or_else(|| self.scenario_text.clone()),
             profile_text: profile_text.to_owned(),
             scenario,
             profile,
@@ -237,24 +248,20 @@ pub fn directory_of(path: &Path) -> &Path {
     }
 }
 
-/// A scenario's text that names `profile.yaml` for its profile. One that writes its profile's path in an unusual way
-/// (as an alias, or over several lines) stays as it is.
-fn with_profile_beside_it(text: &str) -> String {
-    let parse = |text: &str| Document::parse(SCENARIO, text).ok();
-    let named = |document: &Document| Scenario::profile_path(document).ok();
-    let replaced = || {
-        let document = parse(text)?;
-        let (path, place) = (named(&document)?, document.place("profile")?);
-        let line_begins: usize = text.split_inclusive('\n').take(place.line as usize - 1).map(str::len).sum();
-        let (before, after) = text.split_at(line_begins);
-        let indent: usize = after.chars().take(place.column as usize - 1).map(char::len_utf8).sum();
-        let (indent, value) = after.split_at(indent);
-        let written = [format!("\"{path}\""), format!("'{path}'"), path];
-        let rest = written.iter().find_map(|written| value.strip_prefix(written.as_str()))?;
-        Some(format!("{before}{indent}{PROFILE}{rest}"))
-    };
-    let fits = |text: &String| parse(text).and_then(|document| named(&document)).as_deref() == Some(PROFILE);
-    replaced().filter(fits).unwrap_or_else(|| text.to_owned())
+/// A text with the plain value at a path replaced by another. None where it is written in an unusual way: as an alias,
+/// with a tag, or over several lines.
+fn with_value(text: &str, path: &str, new: &str) -> Option<String> {
+    let document = Document::parse("", text).ok()?;
+    let (old, place) = (document.get(path)?.plain(), document.place(path)?);
+    let line_begins: usize = text.split_inclusive('\n').take(place.line as usize - 1).map(str::len).sum();
+    let line = &text[line_begins..];
+    let indent: usize = line.chars().take(place.column as usize - 1).map(char::len_utf8).sum();
+    let (before, value) = text.split_at(line_begins + indent);
+    let written = [format!("\"{old}\""), format!("'{old}'"), old];
+    let rest = written.iter().find_map(|written| value.strip_prefix(written.as_str()))?;
+    let replaced = format!("{before}{new}{rest}");
+    let read = Document::parse("", &replaced).ok()?.get(path)?.plain();
+    (read == new).then_some(replaced)
 }
 
 fn read_document(path: &Path) -> Result<(String, Document), CommandError> {
@@ -280,9 +287,27 @@ fn set_mixes(manifest: &mut Document, settings: &[Setting<'_>]) -> Result<(), Co
 }
 
 impl Loaded {
-    /// The files of the scenario in a pack: a pack is a scenario again.
-    pub fn pack_texts(&self) -> [(&'static str, &String); 3] {
-        [(MANIFEST, &self.manifest_text), (SCENARIO, &self.scenario_text), (PROFILE, &self.profile_text)]
+    /// The files of the scenario in a pack of a fleet of `replicas`: a pack is a scenario again, and says what was
+    /// simulated.
+    pub fn pack_texts(&self, replicas: u32) -> [(&'static str, String); 3] {
+        [
+            (MANIFEST, self.manifest_text_of(replicas)),
+            (SCENARIO, self.scenario_text.clone()),
+            (PROFILE, self.profile_text.clone()),
+        ]
+    }
+
+    /// The manifest's text as read, or with another fleet's placement in it.
+    fn manifest_text_of(&self, replicas: u32) -> String {
+        if replicas == self.manifest.engine.placement.replicas {
+            return self.manifest_text.clone();
+        }
+        let gpus = replicas.saturating_mul(self.gpus_per_replica());
+        let values = [("dp", replicas), ("replicas", replicas), ("gpus", gpus)];
+        let replaced = values.iter().try_fold(self.manifest_text.clone(), |text, (field, value)| {
+            with_value(&text, &format!("engine.placement.{field}"), &value.to_string())
+        });
+        replaced.unwrap_or_else(|| self.manifest_text.clone())
     }
 
     /// What a simulation of `replicas` replicas rests on.

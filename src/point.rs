@@ -108,7 +108,7 @@ impl Point {
         if let Some(why) = seal::broken(directory) {
             return Ok(Err(why));
         }
-        let same = |(name, text): (&str, &String)| {
+        let same = |(name, text): (&str, String)| {
             std::fs::read(directory.join(name)).is_ok_and(|found| found == text.as_bytes())
         };
         let timeline = std::fs::read(directory.join(files::TIMELINE)).ok();
@@ -119,7 +119,7 @@ impl Point {
         if !report.facts.complete {
             return Ok(Err("it was not finished".to_owned()));
         }
-        if loaded.pack_texts().into_iter().all(same) {
+        if loaded.pack_texts(self.replicas).into_iter().all(same) {
             for schedule in self.schedules(loaded) {
                 if report.facts == self.facts(loaded, &schedule?) {
                     return Ok(Ok(PointResult {
@@ -312,7 +312,7 @@ impl<'a> Recorder<'a> {
         let path = self.requests_path;
         self.requests.finish().map_err(|error| unwritable(&path, &error))?.keep()?;
         let (report, samples) = self.judge.finish(loaded, point, schedule, summary);
-        for (name, text) in loaded.pack_texts() {
+        for (name, text) in loaded.pack_texts(point.replicas) {
             files::write(&directory.join(name), text.as_bytes())?;
         }
         let json = serde_json::to_string_pretty(&report).map_err(CommandError::could_not_run)?;

@@ -92,3 +92,51 @@ fn a_pack_is_a_scenario_again() {
     scenario.run(&["sweep", "deep/er/p", "--rps", "20", "--out", "study"]).expect(0);
     scenario.run(&["simulate", "study", "--rps", "20"]).expect(0);
 }
+
+#[test]
+fn a_full_disk_leaves_no_half_files_and_can_be_resumed() {
+    let scenario = Scenario::new();
+    // No file may grow beyond eight blocks of 512 bytes, as if the disk were full: requests.csv is longer.
+    let program = env!("CARGO_BIN_EXE_scaleproof");
+    let limited = format!("trap '' XFSZ; ulimit -f 8; exec {program} {}", SWEEP.join(" "));
+    let output = std::process::Command::new("sh")
+        .args(["-c", &limited])
+        .current_dir(scenario.path(""))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("requests.csv: found ") && said.contains("free space"), "{said}");
+    assert!(output.stdout.is_empty());
+    let left = files_below(&scenario.path("p"));
+    assert!(left.iter().all(|(path, _)| !path.ends_with(".tmp") && !path.ends_with("seal.json")), "{left:?}");
+    scenario.run(&RESUME).expect(0);
+    let whole = Scenario::new();
+    whole.run(&SWEEP).expect(0);
+    assert_eq!(files_below(&scenario.path("p")), files_below(&whole.path("p")));
+}
+
+#[test]
+fn the_manifest_of_another_fleet_s_point_says_which() {
+    let scenario = Scenario::new();
+    scenario.run(&["simulate", "small", "--rps", "60", "--replicas", "3", "--out", "p"]).expect(0);
+    let manifest = scenario.read("p/workload-manifest.yaml");
+    assert!(manifest.contains("placement: {tp: 2, pp: 1, dp: 3, replicas: 3, gpus: 6}"), "{manifest}");
+    scenario.run(&["simulate", "p", "--rps", "60", "--out", "q"]).expect(0);
+    assert_eq!(scenario.read("p/requests.csv"), scenario.read("q/requests.csv"));
+}
+
+#[test]
+fn a_command_that_keeps_nothing_ends_at_once_on_an_interrupt() {
+    let scenario = Scenario::new();
+    let pipe = scenario.path("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let rest = ["--manifest", "small/workload-manifest.yaml", "--duration-s", "9", "--queue-trend", "flat"];
+    let mut child = scenario.command(&[&["analyze", "pipe"], &rest[..]].concat()).spawn().unwrap();
+    // Opens once the command waits on the other end.
+    let writer = fs::OpenOptions::new().write(true).open(&pipe).unwrap();
+    let id = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), None, "a signal ended it");
+    drop(writer);
+}

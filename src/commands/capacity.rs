@@ -1,6 +1,6 @@
 //! `scaleproof capacity`: the highest passing rate, on the grid and, if asked, between its rates.
 
-use super::sweep::{chosen, rate_table, simulate_grid, sweep_report, verdict};
+use super::sweep::{chosen, rate_table, runs_text, simulate_grid, sweep_report, verdict};
 use crate::args::{CapacityArgs, SweepArgs};
 use crate::exit::{CommandError, Outcome};
 use crate::point::{Point, PointResult};
@@ -42,7 +42,7 @@ pub fn run(args: &CapacityArgs) -> Outcome {
     let replicas = study.loaded.manifest.engine.placement.replicas;
     let refined =
         if args.refined { Some(refine_points(&mut study, &grid, replicas, args.within)?) } else { None };
-    let mut text = format!("{}\n{}", rate_table(&study, &grid), verdict(&found));
+    let mut text = format!("{}\n{}{}", rate_table(&study, &grid), verdict(&found), runs_text(&study, &grid));
     if let Some(refined) = &refined {
         text += &refined_text(refined);
     }

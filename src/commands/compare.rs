@@ -87,30 +87,30 @@ fn facts_text(report: &Report) -> String {
 }
 
 fn text(found: &Comparison) -> String {
-    let mut text = String::new();
-    for scope in &found.scopes {
-        let name = scope.class.as_deref().unwrap_or("all classes");
-        text += &format!("\n{name}\n{}", scope_table(scope));
-    }
     let intervals = found.scopes.iter().flat_map(|scope| &scope.metrics);
     let (real, all) = intervals
         .filter(|metric| metric.difference_ci95.is_some())
         .fold((0u32, 0u32), |(real, all), metric| (real + u32::from(metric.real), all + 1));
     let chance = f64::from(all) * 0.05;
-    text += &format!(
-        "\n{real} of {all} differences are real: their 95 % interval excludes 0 (about {chance:.0} would by chance \
-         alone)\n\
-         intervals: bootstrap, {} replicates of {} requests in blocks of {}, {}, seed {}\n",
+    let mut text = format!(
+        "{real} of {all} differences are real: their 95 % interval excludes 0 (about {chance:.0} would by chance \
+         alone)\n"
+    );
+    for warning in &found.warnings {
+        text += &format!("warning: {warning}\n");
+    }
+    for scope in &found.scopes {
+        let name = scope.class.as_deref().unwrap_or("all classes");
+        text += &format!("\n{name}\n{}", scope_table(scope));
+    }
+    text + &format!(
+        "\nintervals: bootstrap, {} replicates of {} requests in blocks of {}, {}, seed {}\n",
         found.replicates,
         found.requests,
         found.block_requests,
         if found.paired { "the same requests of both" } else { "each pack by itself" },
         found.seed
-    );
-    for warning in &found.warnings {
-        text += &format!("warning: {warning}\n");
-    }
-    text
+    )
 }
 
 fn scope_table(scope: &Scope) -> String {

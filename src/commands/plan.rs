@@ -3,7 +3,9 @@
 mod text;
 
 use super::capacity::{Refined, open_loop_only, refine_points, refined_text};
-use super::sweep::{attainment_text, chosen, judge, rate_table, simulate_grid, sweep_report, verdict};
+use super::sweep::{
+    attainment_text, chosen, judge, rate_table, runs_text, simulate_grid, sweep_report, verdict,
+};
 use crate::args::PlanArgs;
 use crate::exit::{CommandError, Exit, Outcome};
 use crate::point::PointResult;
@@ -21,7 +23,8 @@ pub fn run(args: &PlanArgs) -> Outcome {
     open_loop_only(&args.capacity.sweep)?;
     let mut study = Study::open(&args.capacity.sweep.common, "plan")?;
     let (grid, found) = simulate_grid(&mut study, &args.capacity.sweep)?;
-    let sweep_text = format!("{}\n{}", rate_table(&study, &grid), verdict(&found));
+    let sweep_text =
+        format!("{}\n{}{}", rate_table(&study, &grid), verdict(&found), runs_text(&study, &grid));
     if found.capacity_rps.is_none() {
         study.finish(chosen(&study, &grid, &found), &sweep_report(&study, &grid, &found))?;
         study.publish(

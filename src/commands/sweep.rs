@@ -2,7 +2,7 @@
 
 mod text;
 
-pub use text::{attainment_text, rate_table, verdict};
+pub use text::{attainment_text, rate_table, runs_text, verdict};
 
 use crate::args::{Cache, SweepArgs};
 use crate::exit::{CommandError, Outcome};
@@ -89,7 +89,13 @@ fn open_loop(study: &mut Study, args: &SweepArgs) -> Result<Experiment, CommandE
     let cache = study.cache_word();
     let name = format!("Open loop, {cache} cache: the capacity");
     Ok(Experiment {
-        text: format!("{}{}\n{}", rate_table(study, &grid), cache_text(study, &grid), verdict(&found)),
+        text: format!(
+            "{}{}\n{}{}",
+            rate_table(study, &grid),
+            cache_text(study, &grid),
+            verdict(&found),
+            runs_text(study, &grid)
+        ),
         section: sweep_section(&sweep_page(
             study,
             &name,
@@ -131,10 +137,11 @@ fn closed_loop(study: &mut Study, args: &SweepArgs) -> Result<Experiment, Comman
     let chosen = grid.iter().position(|i| level(i).map(|(n, _)| n) == found.saturation_concurrency);
     Ok(Experiment {
         text: format!(
-            "{}{}\n{}",
+            "{}{}\n{}{}",
             closed_table(study, &grid),
             cache_text(study, &grid),
-            saturation_text(&found)
+            saturation_text(&found),
+            runs_text(study, &grid)
         ),
         section: closed_section(&page),
         chosen: grid[chosen.unwrap_or(0)],

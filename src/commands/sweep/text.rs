@@ -1,6 +1,7 @@
 //! What `scaleproof sweep`, `capacity` and `plan` print of simulated points: tables and verdicts.
 
 use crate::point::PointResult;
+use crate::report_text::merged;
 use crate::study::Study;
 use crate::table::{number, percent, table};
 use scaleproof_pack::cache::CacheReport;
@@ -72,6 +73,12 @@ pub fn cache_text(study: &Study, grid: &[usize]) -> String {
         range_of(&|cache| cache.expected_hit_share, 2, 100.0),
         range_of(&|cache| cache.evictions_per_s, 0, 1.0),
     )
+}
+
+/// What the runs of a grid warn of.
+pub fn runs_text(study: &Study, grid: &[usize]) -> String {
+    let warnings = grid.iter().flat_map(|&i| &study.results[i].report.warnings);
+    merged(warnings).iter().map(|warning| format!("warning: some runs: {warning}\n")).collect()
 }
 
 /// The saturation point in words.

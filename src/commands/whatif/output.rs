@@ -4,6 +4,7 @@ use super::Grid;
 use crate::args::Format;
 use crate::exit::CommandError;
 use crate::files::{self, Pending, unwritable};
+use crate::report_text::merged;
 use crate::study::{print_out, shown};
 use crate::table::{counted, number, table};
 use scaleproof_pack::grid::What;
@@ -12,7 +13,6 @@ use scaleproof_pack::whatif::{
     Basis, Cell, Configuration, SmallestFleet, Tail, smallest_fleets, write_summary,
 };
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Warnings of the runs that are shown; the JSON has them all.
@@ -21,7 +21,7 @@ const WARNINGS_SHOWN: usize = 5;
 /// Writes the files of the grid: its start, summary.csv, whatif.json and report.html.
 pub fn write(grid: &Grid<'_>, directory: &Path) -> Result<(), CommandError> {
     let base = grid.base;
-    for (name, text) in base.pack_texts() {
+    for (name, text) in base.pack_texts(base.manifest.engine.placement.replicas) {
         files::write(&directory.join(name), text.as_bytes())?;
     }
     let path = directory.join(files::SUMMARY);
@@ -130,8 +130,8 @@ fn remarks(grid: &Grid<'_>) -> Vec<String> {
             ));
         }
     }
-    let of_runs: BTreeSet<&String> =
-        grid.configurations.iter().flat_map(|c| &c.tested).flat_map(|tested| &tested.warnings).collect();
+    let tested = grid.configurations.iter().flat_map(|configuration| &configuration.tested);
+    let of_runs = merged(tested.flat_map(|tested| &tested.warnings));
     remarks.extend(of_runs.iter().take(WARNINGS_SHOWN).map(|warning| format!("some runs: {warning}")));
     if of_runs.len() > WARNINGS_SHOWN {
         let more = of_runs.len() - WARNINGS_SHOWN;
