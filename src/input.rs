@@ -3,6 +3,7 @@
 use crate::args::{Cache, SourceArgs};
 use crate::exit::CommandError;
 use crate::files::{MANIFEST, PROFILE, SCENARIO, read_bytes, read_text};
+use crate::table::counted;
 use scaleproof_pack::document::Document;
 use scaleproof_pack::fault::Faults;
 use scaleproof_pack::grid::{self, Axis, What};
@@ -357,8 +358,9 @@ impl Loaded {
             return Ok(());
         }
         Err(CommandError::bad_input(format!(
-            "{replicas} replicas: found {blocks} KV blocks, {each} each; expected at most {FLEET_BLOCKS_MAX} in all; \
-             check the peak's unit, which is requests per second, or take fewer replicas"
+            "{}: found {blocks} KV blocks, {each} each; expected at most {FLEET_BLOCKS_MAX} in all; \
+             check the peak's unit, which is requests per second, or take fewer replicas",
+            counted(replicas.into(), "replica")
         )))
     }
 

@@ -6,6 +6,7 @@ use crate::files::{self, OutputDirectory, Pending, unwritable};
 use crate::input::{self, Loaded};
 use crate::point::{Point, PointResult};
 use crate::progress::{Progress, interrupted, say};
+use crate::table::counted;
 use rayon::prelude::*;
 use scaleproof_pack::schedule::{Load, WARMUP_REQUESTS_PER_CLIENT};
 use scaleproof_pack::summary::{self, PointKey};
@@ -85,7 +86,8 @@ impl Study {
     /// The title of its pictures.
     pub fn title(&self) -> String {
         let placement = &self.loaded.manifest.engine.placement;
-        format!("{}: TP{} x {} replicas", self.loaded.manifest.model.id, placement.tp, placement.replicas)
+        let fleet = counted(placement.replicas.into(), "replica");
+        format!("{}: TP{} x {fleet}", self.loaded.manifest.model.id, placement.tp)
     }
 
     /// Where the result of a point stands, if it has been simulated.

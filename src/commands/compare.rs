@@ -4,7 +4,7 @@ use crate::args::{CompareArgs, Format};
 use crate::exit::{CommandError, Exit, Outcome};
 use crate::files::{self, read_bytes, read_text};
 use crate::study::{print_out, shown};
-use crate::table::{number, table};
+use crate::table::{counted, number, table};
 use scaleproof_pack::compare::{self, Comparison, Difference, Metric, Options, Scope, Side};
 use scaleproof_pack::report::{Origin, Report};
 use serde_json::json;
@@ -72,13 +72,10 @@ fn facts_text(report: &Report) -> String {
         Origin::File => "from a file".to_owned(),
     }];
     words.extend(facts.offered_rps.map(|rps| format!("{rps} requests/s offered")));
-    words.extend(facts.concurrency.map(|clients| format!("{clients} clients")));
-    words.extend(
-        facts
-            .system
-            .as_ref()
-            .map(|system| format!("{} replicas, {}, {}", system.replicas, system.router, system.cache)),
-    );
+    words.extend(facts.concurrency.map(|clients| counted(clients.into(), "client")));
+    words.extend(facts.system.as_ref().map(|system| {
+        format!("{}, {}, {}", counted(system.replicas.into(), "replica"), system.router, system.cache)
+    }));
     words.extend(facts.seed.map(|seed| format!("seed {seed}")));
     words.extend(
         facts.schedule_hash.as_ref().map(|hash| format!("schedule {}", hash.get(..12).unwrap_or(hash))),

@@ -155,16 +155,40 @@ fn plan_peak(
     })
     .map_err(CommandError::bad_input)?;
     let planned = arithmetic.planned_replicas;
+    let left = planned.checked_sub(args.spare.max(1)).filter(|&left| left > 0);
+    let required = arithmetic.required_replicas;
+    simulate_fleets(
+        study,
+        grid,
+        peak_rps,
+        &[planned, left.unwrap_or(planned), required, required.saturating_add(1)],
+    )?;
     let (at_peak, at_peak_index) = simulate_at(study, grid, peak_rps, planned)?;
-    let lost = args.spare.max(1);
-    let after_loss = match planned.checked_sub(lost).filter(|&left| left > 0) {
+    let after_loss = match left {
         Some(left) => Some(simulate_at(study, grid, peak_rps, left)?.0),
         None => None,
     };
-    let smallest_fleet = smallest_fleet(study, grid, peak_rps, arithmetic.required_replicas)?;
+    let smallest_fleet = smallest_fleet(study, grid, peak_rps, required)?;
     let measured = chosen(study, grid, found);
     let scaling = scale(study, args, base, planned, peak_rps, measured, found)?;
     Ok(PeakPlan { arithmetic, at_peak, after_loss, smallest_fleet, scaling, at_peak_index })
+}
+
+/// Simulates the fleets that will be asked for at the peak, as many of them at once as there are cores. One that no
+/// memory holds is left out here, and refused where it is asked for.
+fn simulate_fleets(
+    study: &mut Study,
+    grid: &[usize],
+    peak_rps: f64,
+    fleets: &[u32],
+) -> Result<(), CommandError> {
+    let runs = study.runs(grid);
+    let held = fleets.iter().copied().filter(|&replicas| study.loaded.check_fleet(replicas).is_ok());
+    let points: Vec<_> = held
+        .flat_map(|replicas| runs.iter().map(move |&run| (run, replicas)))
+        .map(|(run, replicas)| study.at_rate(peak_rps, run, Some(replicas)))
+        .collect();
+    study.simulate("fleets at the peak", &points).map(|_| ())
 }
 
 fn simulate_at(
@@ -175,7 +199,7 @@ fn simulate_at(
 ) -> Result<(AtPeak, usize), CommandError> {
     let points: Vec<_> =
         study.runs(grid).into_iter().map(|run| study.at_rate(peak_rps, run, Some(replicas))).collect();
-    let indices = study.simulate("the planned fleet", &points)?;
+    let indices = study.simulate("a fleet at the peak", &points)?;
     let first = &study.results[indices[0]].report;
     let judged = judge(study, &indices);
     let verdict = &judged.rates[0];
@@ -190,33 +214,26 @@ fn simulate_at(
     Ok((at_peak, indices[0]))
 }
 
-/// Simulates the required fleet, those of one replica less and more, and as many others as it takes to find the
-/// smallest that passes.
+/// Simulates the required fleet, that of one replica more, and as many others as it takes to find the smallest that
+/// passes.
 fn smallest_fleet(
     study: &mut Study,
     grid: &[usize],
     peak_rps: f64,
     required: u32,
 ) -> Result<SmallestFleet, CommandError> {
-    let more = required.saturating_add(1);
-    let beside: Vec<u32> = [required.saturating_sub(1).max(1), more]
-        .into_iter()
-        .filter(|&replicas| study.loaded.check_fleet(replicas).is_ok())
-        .collect();
-    let points: Vec<_> =
-        study.runs(grid).into_iter().flat_map(|run| beside.iter().map(move |&r| (run, r))).collect();
-    let points: Vec<_> = points.into_iter().map(|(run, r)| study.at_rate(peak_rps, run, Some(r))).collect();
-    study.simulate("fleets of one replica less and more", &points)?;
     let mut simulated: Vec<AtPeak> = Vec::new();
-    let mut passes = |replicas: u32| -> Result<bool, CommandError> {
+    let passes = |replicas: u32| -> Result<bool, CommandError> {
         let (at_peak, _) = simulate_at(study, grid, peak_rps, replicas)?;
         let pass = at_peak.pass;
         simulated.push(at_peak);
         Ok(pass)
     };
-    let replicas = fewest_passing(required, &mut passes)?;
-    if beside.contains(&more) {
-        passes(more)?;
+    let replicas = fewest_passing(required, passes)?;
+    let more = required.saturating_add(1);
+    if study.loaded.check_fleet(more).is_ok() {
+        let (at_peak, _) = simulate_at(study, grid, peak_rps, more)?;
+        simulated.push(at_peak);
     }
     simulated.sort_by_key(|at_peak| at_peak.replicas);
     simulated.dedup_by_key(|at_peak| at_peak.replicas);

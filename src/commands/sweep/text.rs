@@ -3,7 +3,7 @@
 use crate::point::PointResult;
 use crate::report_text::merged;
 use crate::study::Study;
-use crate::table::{number, percent, table};
+use crate::table::{counted, number, percent, table};
 use scaleproof_pack::cache::CacheReport;
 use scaleproof_pack::capacity::Capacity;
 use scaleproof_pack::percentile::rank;
@@ -85,12 +85,14 @@ pub fn runs_text(study: &Study, grid: &[usize]) -> String {
 pub fn saturation_text(found: &Saturation) -> String {
     let point = match (found.saturation_concurrency, found.reached) {
         (Some(clients), true) => format!(
-            "saturation: {clients} clients reach 95 % of the highest throughput, {:.2} requests/s",
+            "saturation: {} reach 95 % of the highest throughput, {:.2} requests/s",
+            counted(clients.into(), "client"),
             found.highest_throughput_rps
         ),
         (Some(clients), false) => {
             format!(
-                "saturation: not reached at {clients} clients, the most tested; test more with --concurrency"
+                "saturation: not reached at {}, the most tested; test more with --concurrency",
+                counted(clients.into(), "client")
             )
         }
         (None, _) => "saturation: no request succeeded".to_owned(),
