@@ -181,7 +181,7 @@ fn fleets_text(grid: &Grid<'_>) -> String {
                 format!(" (+{} for the target utilization)", within - passing)
             }
             (Some(_), None) if grid.wants_capacity() => {
-                " (the target utilization needs more than any)".to_owned()
+                " (none of the grid is within the target utilization)".to_owned()
             }
             _ => String::new(),
         };
