@@ -1,11 +1,8 @@
 //! The arguments of every command.
 
 use crate::commands::init::InitArgs;
-<<<<<<< HEAD
 use crate::commands::model::ModelArgs;
-=======
 use clap::builder::{PossibleValuesParser, TypedValueParser};
->>>>>>> refs/heads/wt-importers
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use scaleproof_pack::import::Format as ResultFormat;
 use std::path::PathBuf;
@@ -91,6 +88,30 @@ pub enum Command {
     Oracle(OracleArgs),
 }
 
+impl Command {
+    /// Whether it looks for a request to stop, to keep what is finished. Ctrl-C ends the others at once.
+    pub fn can_stop_midway(&self) -> bool {
+        match self {
+            Command::Simulate(_)
+            | Command::Sweep(_)
+            | Command::Capacity(_)
+            | Command::Plan(_)
+            | Command::Whatif(_)
+            | Command::Trace(_) => true,
+            Command::Compare(_)
+            | Command::Analyze(_)
+            | Command::Schedule(_)
+            | Command::Import(_)
+            | Command::Model(_)
+            | Command::Lint(_)
+            | Command::Init(_)
+            | Command::Completions(_)
+            | Command::Man(_)
+            | Command::Oracle(_) => false,
+        }
+    }
+}
+
 /// How results are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
@@ -109,9 +130,9 @@ pub enum Cache {
     Warm,
 }
 
-/// What every command that simulates takes.
+/// Which scenario, and which schedule of it.
 #[derive(Debug, Args)]
-pub struct ScenarioArgs {
+pub struct SourceArgs {
     /// The scenario: a directory with workload-manifest.yaml and scenario.yaml
     pub scenario: PathBuf,
     /// Replay this trace instead of the file the manifest names
@@ -123,6 +144,13 @@ pub struct ScenarioArgs {
     /// Seed of the schedule [default: the manifest's]
     #[arg(long, value_parser = seed)]
     pub seed: Option<u64>,
+}
+
+/// What every command that writes a pack takes.
+#[derive(Debug, Args)]
+pub struct ScenarioArgs {
+    #[command(flatten)]
+    pub source: SourceArgs,
     /// Write the pack here [default: a new directory under out/]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
@@ -143,10 +171,17 @@ pub struct SimulateArgs {
     #[command(flatten)]
     pub common: ScenarioArgs,
     #[command(flatten)]
-    pub load: LoadArgs,
+    pub point: PointArgs,
     /// Replicas [default: the manifest's]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub replicas: Option<u32>,
+}
+
+/// Which point of a scenario.
+#[derive(Debug, Args)]
+pub struct PointArgs {
+    #[command(flatten)]
+    pub load: LoadArgs,
     /// Which independent repeat of the schedule; 0 is the manifest's own
     #[arg(long, default_value_t = 0, value_parser = seed)]
     pub run: u64,
@@ -322,12 +357,15 @@ pub enum Replay {
 #[derive(Debug, Args)]
 pub struct ScheduleArgs {
     #[command(flatten)]
-    pub common: ScenarioArgs,
+    pub source: SourceArgs,
     #[command(flatten)]
-    pub load: LoadArgs,
-    /// Which independent repeat of the schedule; 0 is the manifest's own
-    #[arg(long, default_value_t = 0, value_parser = seed)]
-    pub run: u64,
+    pub point: PointArgs,
+    /// Write the CSV here [default: standard output, with the hash on standard error]
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// How to print what was written to --out
+    #[arg(long, value_enum, default_value = "text", requires = "out")]
+    pub format: Format,
     /// Write what this load generator replays, with the flags that it needs
     #[arg(long = "as", value_name = "TOOL", value_enum)]
     pub replay: Option<Replay>,
@@ -340,7 +378,18 @@ pub struct ScheduleArgs {
 #[derive(Debug, Args)]
 pub struct TraceArgs {
     #[command(flatten)]
-    pub point: SimulateArgs,
+    pub source: SourceArgs,
+    #[command(flatten)]
+    pub point: PointArgs,
+    /// Replicas [default: the manifest's]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub replicas: Option<u32>,
+    /// Write the trace here [default: trace.json, if there is no such file yet]
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// How to print what was written
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
     /// Where the part begins, in seconds of the run (the warm-up counts)
     #[arg(long, value_name = "S", default_value_t = 60.0, value_parser = seconds)]
     pub from_s: f64,

@@ -1,7 +1,7 @@
 //! Reading inputs and writing packs. A file appears whole or not at all: it is written beside its place and renamed.
 
 use crate::exit::CommandError;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
@@ -10,6 +10,8 @@ use tempfile::NamedTempFile;
 pub const MANIFEST: &str = "workload-manifest.yaml";
 /// See [`MANIFEST`].
 pub const SCENARIO: &str = "scenario.yaml";
+/// The engine's profile, in every pack.
+pub const PROFILE: &str = "profile.yaml";
 /// A row a measured attempt of a point.
 pub const REQUESTS: &str = "requests.csv";
 /// The analyzer's report on a point.
@@ -24,6 +26,9 @@ pub const POINTS: &str = "points.csv";
 pub const IMPORT: &str = "import.json";
 /// A row a point of a study.
 pub const SUMMARY: &str = "summary.csv";
+
+/// The name of a file that is being written begins and ends so. One that is left over was left by a kill.
+const UNFINISHED: (&str, &str) = (".scaleproof-", ".tmp");
 
 /// Inputs beyond this are refused before they are read, in bytes.
 const INPUT_MAX_BYTES: u64 = 4 << 30;
@@ -96,7 +101,8 @@ impl Pending {
         let target = if special {
             OpenOptions::new().write(true).open(path).map(Target::InPlace)
         } else {
-            NamedTempFile::new_in(folder).map(Target::Beside)
+            let (prefix, suffix) = UNFINISHED;
+            tempfile::Builder::new().prefix(prefix).suffix(suffix).tempfile_in(folder).map(Target::Beside)
         };
         let target = target.map_err(|error| unwritable(path, &error))?;
         Ok(Pending { writer: BufWriter::with_capacity(1 << 18, target), path: path.to_owned() })
@@ -146,27 +152,87 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), CommandError> {
     file.keep()
 }
 
+/// Copies a file to one that appears whole or not at all.
+pub fn copy(from: &Path, to: &Path) -> Result<(), CommandError> {
+    let mut file = Pending::create(to)?;
+    File::open(from)
+        .and_then(|mut source| io::copy(&mut source, &mut file))
+        .map_err(|e| unwritable(to, &e))?;
+    file.keep()
+}
+
+/// A directory that this process alone writes to, until it drops this or ends, however it ends.
+pub struct OutputDirectory {
+    /// Where.
+    pub path: PathBuf,
+    /// The system's own lock on the directory: a killed process leaves none behind. None where the file system has
+    /// no locks.
+    _lock: Option<File>,
+}
+
+impl OutputDirectory {
+    fn claim(path: PathBuf) -> Result<OutputDirectory, CommandError> {
+        let lock = File::open(&path).map_err(|error| unwritable(&path, &error))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(OutputDirectory { path, _lock: Some(lock) }),
+            Err(TryLockError::WouldBlock) => Err(CommandError::could_not_run(format!(
+                "{}: found another scaleproof command that writes to it; expected none; wait for its end, or choose \
+                 another --out (the lock ends with that process: no file is to be removed)",
+                path.display()
+            ))),
+            Err(TryLockError::Error(_)) => Ok(OutputDirectory { path, _lock: None }),
+        }
+    }
+
+    /// Removes the unfinished files that a killed process left in it and in its points.
+    fn sweep_up(&self) {
+        let mut folders = vec![self.path.clone()];
+        folders.extend(entries(&self.path.join("points")));
+        let (prefix, suffix) = UNFINISHED;
+        for file in folders.iter().flat_map(|folder| entries(folder)) {
+            let name = file.file_name().unwrap_or_default().to_string_lossy();
+            if name.starts_with(prefix) && name.ends_with(suffix) {
+                // It is in nobody's way: whatever keeps it from being removed shows when something is written.
+                let _ = fs::remove_file(&file);
+            }
+        }
+    }
+}
+
+/// What is in a folder, by name; nothing if it cannot be read.
+pub fn entries(folder: &Path) -> Vec<PathBuf> {
+    let found = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = found.map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
+}
+
 /// Makes the directory that a command writes to: the given one, or `out/NAME`, `out/NAME-2`, ... whichever is new.
 /// One with something in it is only taken to `resume`: no command writes over what another has left.
-pub fn output_directory(given: Option<&Path>, name: &str, resume: bool) -> Result<PathBuf, CommandError> {
+pub fn output_directory(
+    given: Option<&Path>,
+    name: &str,
+    resume: bool,
+) -> Result<OutputDirectory, CommandError> {
     if let Some(path) = given {
         fs::create_dir_all(path).map_err(|error| unwritable(path, &error))?;
-        let used = fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
-        if used && !resume {
+        let claimed = OutputDirectory::claim(path.to_owned())?;
+        if !entries(path).is_empty() && !resume {
             return Err(CommandError::bad_input(format!(
                 "{}: found files in it; expected a new or empty directory; --resume continues a study, another \
                  --out begins one",
                 path.display()
             )));
         }
-        return Ok(path.to_owned());
+        claimed.sweep_up();
+        return Ok(claimed);
     }
     let parent = Path::new("out");
     fs::create_dir_all(parent).map_err(|error| unwritable(parent, &error))?;
     for number in 1..100_000u32 {
         let path = parent.join(if number == 1 { name.to_owned() } else { format!("{name}-{number}") });
         match fs::create_dir(&path) {
-            Ok(()) => return Ok(path),
+            Ok(()) => return OutputDirectory::claim(path),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(unwritable(&path, &error)),
         }

@@ -1,8 +1,9 @@
 //! Loading a scenario: its directory's two files, the profile it names, and the trace if it replays one.
 
-use crate::args::{Cache, ScenarioArgs};
+use crate::args::{Cache, SourceArgs};
 use crate::exit::CommandError;
-use crate::files::{MANIFEST, SCENARIO, read_bytes, read_text};
+use crate::files::{MANIFEST, PROFILE, SCENARIO, read_bytes, read_text};
+use crate::table::counted;
 use scaleproof_pack::document::Document;
 use scaleproof_pack::fault::Faults;
 use scaleproof_pack::grid::{self, Axis, What};
@@ -26,8 +27,10 @@ pub struct Loaded {
     pub manifest_text: String,
     /// What is offered, and the gates.
     pub manifest: Manifest,
-    /// The scenario's text, which goes into every pack.
+    /// The scenario's text, as it goes into every pack: its profile lies beside it there.
     pub scenario_text: String,
+    /// The profile's text, which goes into every pack.
+    pub profile_text: String,
     /// The fleet and the experiment.
     pub scenario: Scenario,
     /// The engine.
@@ -44,13 +47,20 @@ const PROFILE_PREFIX: &str = "profile.";
 const FLEET_BLOCKS_MAX: u64 = 1 << 27;
 
 /// Loads the scenario that the arguments name, with what they change in it.
-pub fn load(args: &ScenarioArgs) -> Result<Loaded, CommandError> {
+pub fn load(args: &SourceArgs) -> Result<Loaded, CommandError> {
     Sources::read(args)?.build(&[])
 }
 
-/// Loads a scenario's own files and its profile, but no trace.
-pub fn load_files(directory: &Path) -> Result<Loaded, CommandError> {
-    Sources::of(directory)?.build_files(&[])
+/// Loads a scenario with its trace, if that is where the manifest says.
+pub fn load_with_trace_if_there(directory: &Path) -> Result<Loaded, CommandError> {
+    let sources = Sources::of(directory)?;
+    let mut loaded = sources.build_files(&[])?;
+    if let ArrivalPattern::Trace(source) = &loaded.manifest.client.arrivals
+        && sources.directory.join(&source.file).exists()
+    {
+        loaded.trace = sources.trace(&loaded.manifest)?;
+    }
+    Ok(loaded)
 }
 
 /// A value for an axis of a grid.
@@ -79,13 +89,14 @@ enum Target {
 
 impl Sources {
     /// Reads the two files of the arguments' scenario.
-    pub fn read(args: &ScenarioArgs) -> Result<Sources, CommandError> {
+    pub fn read(args: &SourceArgs) -> Result<Sources, CommandError> {
         let sources = Sources::of(&args.scenario)?;
         Ok(Sources { seed: args.seed, trace: args.trace.clone(), ..sources })
     }
 
     /// Reads a directory's two files.
-    fn of(directory: &Path) -> Result<Sources, CommandError> {
+    fn of(path: &Path) -> Result<Sources, CommandError> {
+        let directory = directory_of(path);
         if !directory.is_dir() {
             return Err(CommandError::bad_input(format!(
                 "{}: found no directory; expected a scenario, a directory with {MANIFEST} and {SCENARIO}; \
@@ -153,6 +164,9 @@ impl Sources {
         let mut manifest = Manifest::of(manifest).map_err(CommandError::bad_input)?;
         let profile = Profile::of(profile).map_err(CommandError::bad_input)?;
         let scenario = Scenario::of(scenario, &profile, &manifest).map_err(CommandError::bad_input)?;
+        scenario
+            .check_lengths(&self.directory.join(MANIFEST).display().to_string(), &manifest)
+            .map_err(CommandError::bad_input)?;
         if let Some(seed) = self.seed {
             manifest.client.request_schedule_seed = seed;
         }
@@ -163,7 +177,9 @@ impl Sources {
             directory: self.directory.clone(),
             manifest_text: self.manifest_text.clone(),
             manifest,
-            scenario_text: self.scenario_text.clone(),
+            scenario_text: with_value(&self.scenario_text, "profile", PROFILE)
+                .unwrap_or_else(|| self.scenario_text.clone()),
+            profile_text: profile_text.to_owned(),
             scenario,
             profile,
             profile_sha256: sha256_hex(profile_text.as_bytes()),
@@ -223,6 +239,32 @@ impl Sources {
     }
 }
 
+/// The scenario's directory, also where one of its files was named.
+pub fn directory_of(path: &Path) -> &Path {
+    let named = path.file_name().is_some_and(|name| name == SCENARIO || name == MANIFEST);
+    match path.parent() {
+        Some(parent) if named && path.is_file() && parent.as_os_str().is_empty() => Path::new("."),
+        Some(parent) if named && path.is_file() => parent,
+        _ => path,
+    }
+}
+
+/// A text with the plain value at a path replaced by another. None where it is written in an unusual way: as an alias,
+/// with a tag, or over several lines.
+fn with_value(text: &str, path: &str, new: &str) -> Option<String> {
+    let document = Document::parse("", text).ok()?;
+    let (old, place) = (document.get(path)?.plain(), document.place(path)?);
+    let line_begins: usize = text.split_inclusive('\n').take(place.line as usize - 1).map(str::len).sum();
+    let line = &text[line_begins..];
+    let indent: usize = line.chars().take(place.column as usize - 1).map(char::len_utf8).sum();
+    let (before, value) = text.split_at(line_begins + indent);
+    let written = [format!("\"{old}\""), format!("'{old}'"), old];
+    let rest = written.iter().find_map(|written| value.strip_prefix(written.as_str()))?;
+    let replaced = format!("{before}{new}{rest}");
+    let read = Document::parse("", &replaced).ok()?.get(path)?.plain();
+    (read == new).then_some(replaced)
+}
+
 fn read_document(path: &Path) -> Result<(String, Document), CommandError> {
     let text = read_text(path)?;
     let document = Document::parse(&path.display().to_string(), &text).map_err(CommandError::bad_input)?;
@@ -246,6 +288,29 @@ fn set_mixes(manifest: &mut Document, settings: &[Setting<'_>]) -> Result<(), Co
 }
 
 impl Loaded {
+    /// The files of the scenario in a pack of a fleet of `replicas`: a pack is a scenario again, and says what was
+    /// simulated.
+    pub fn pack_texts(&self, replicas: u32) -> [(&'static str, String); 3] {
+        [
+            (MANIFEST, self.manifest_text_of(replicas)),
+            (SCENARIO, self.scenario_text.clone()),
+            (PROFILE, self.profile_text.clone()),
+        ]
+    }
+
+    /// The manifest's text as read, or with another fleet's placement in it.
+    fn manifest_text_of(&self, replicas: u32) -> String {
+        if replicas == self.manifest.engine.placement.replicas {
+            return self.manifest_text.clone();
+        }
+        let gpus = replicas.saturating_mul(self.gpus_per_replica());
+        let values = [("dp", replicas), ("replicas", replicas), ("gpus", gpus)];
+        let replaced = values.iter().try_fold(self.manifest_text.clone(), |text, (field, value)| {
+            with_value(&text, &format!("engine.placement.{field}"), &value.to_string())
+        });
+        replaced.unwrap_or_else(|| self.manifest_text.clone())
+    }
+
     /// What a simulation of `replicas` replicas rests on.
     pub fn system_facts(&self, replicas: u32, shared_prefixes: bool) -> SystemFacts {
         let profile = &self.profile;
@@ -293,8 +358,9 @@ impl Loaded {
             return Ok(());
         }
         Err(CommandError::bad_input(format!(
-            "{replicas} replicas: found {blocks} KV blocks, {each} each; expected at most {FLEET_BLOCKS_MAX} in all; \
-             check the peak's unit, which is requests per second, or take fewer replicas"
+            "{}: found {blocks} KV blocks, {each} each; expected at most {FLEET_BLOCKS_MAX} in all; \
+             check the peak's unit, which is requests per second, or take fewer replicas",
+            counted(replicas.into(), "replica")
         )))
     }
 

@@ -12,6 +12,7 @@ mod input;
 mod point;
 mod progress;
 mod report_text;
+mod seal;
 mod study;
 mod table;
 
@@ -28,7 +29,9 @@ fn main() -> ExitCode {
             return if error.use_stderr() { Exit::BadInput.into() } else { Exit::Passed.into() };
         }
     };
-    progress::catch_interrupts();
+    if cli.command.can_stop_midway() {
+        progress::catch_interrupts();
+    }
     let outcome = match &cli.command {
         Command::Simulate(args) => commands::simulate::run(args),
         Command::Sweep(args) => commands::sweep::run(args),

@@ -4,6 +4,7 @@ use crate::exit::CommandError;
 use crate::files::{self, Pending, unwritable};
 use crate::input::Loaded;
 use crate::progress::{Progress, Share, interrupted};
+use crate::seal;
 use scaleproof_pack::analyze::{Analyzer, Stated};
 use scaleproof_pack::cache::CacheReport;
 use scaleproof_pack::experiment::{self, Observer};
@@ -97,26 +98,40 @@ impl Point {
         }
     }
 
-    /// The point's pack in `directory`, if it is whole and of this very point: same schedule, profile and files.
-    pub fn resume(&self, loaded: &Loaded, directory: &Path) -> Result<Option<PointResult>, CommandError> {
-        let texts = [(files::MANIFEST, &loaded.manifest_text), (files::SCENARIO, &loaded.scenario_text)];
-        let same = |(name, text): &(&str, &String)| {
+    /// The point's pack in `directory`, if it is whole and of this very point: same schedule, profile and files. Why
+    /// not, otherwise.
+    pub fn resume(
+        &self,
+        loaded: &Loaded,
+        directory: &Path,
+    ) -> Result<Result<PointResult, String>, CommandError> {
+        if let Some(why) = seal::broken(directory) {
+            return Ok(Err(why));
+        }
+        let same = |(name, text): (&str, String)| {
             std::fs::read(directory.join(name)).is_ok_and(|found| found == text.as_bytes())
         };
-        let Some(report) = read_report(directory) else { return Ok(None) };
-        let Ok(timeline) = std::fs::read(directory.join(files::TIMELINE)) else { return Ok(None) };
-        let others = [files::REQUESTS, files::PAGE].iter().all(|name| directory.join(name).exists());
-        if !others || !texts.iter().all(same) {
-            return Ok(None);
+        let timeline = std::fs::read(directory.join(files::TIMELINE)).ok();
+        let samples = timeline.and_then(|bytes| read_timeline(&bytes).ok());
+        let (Some(report), Some(samples)) = (read_report(directory), samples) else {
+            return Ok(Err("it cannot be read".to_owned()));
+        };
+        if !report.facts.complete {
+            return Ok(Err("it was not finished".to_owned()));
         }
-        for schedule in self.schedules(loaded) {
-            if report.facts == self.facts(loaded, &schedule?) {
-                let whole =
-                    |samples| PointResult { point: *self, directory: directory.to_owned(), report, samples };
-                return Ok(read_timeline(&timeline).ok().map(whole));
+        if loaded.pack_texts(self.replicas).into_iter().all(same) {
+            for schedule in self.schedules(loaded) {
+                if report.facts == self.facts(loaded, &schedule?) {
+                    return Ok(Ok(PointResult {
+                        point: *self,
+                        directory: directory.to_owned(),
+                        report,
+                        samples,
+                    }));
+                }
             }
         }
-        Ok(None)
+        Ok(Err("it is of another scenario, profile, fleet or schedule".to_owned()))
     }
 
     /// Refuses a directory with the report of another rate, seed, run or system.
@@ -133,9 +148,27 @@ impl Point {
         )))
     }
 
-    /// Simulates the point and writes its pack to `directory`. A cache that was not warm when the window began has
-    /// the point simulated again after a longer warm-up: a warm experiment measures only once the expected hits
-    /// stand, or says that they never did.
+    /// Runs the point's schedules until the cache was warm when the window began: a warm experiment measures only
+    /// once the expected hits stand, or says that they never did.
+    fn until_warm(
+        &self,
+        loaded: &Loaded,
+        mut run: impl FnMut(&Schedule) -> Result<(Report, Vec<TimelineRow>), CommandError>,
+    ) -> Result<(Report, Vec<TimelineRow>), CommandError> {
+        let mut last = None;
+        for schedule in self.schedules(loaded) {
+            let (report, samples) = run(&schedule?)?;
+            let warm = report.prefix_cache.is_none_or(|cache| cache.warm_from_the_start != Some(false));
+            let done = warm || !report.facts.complete;
+            last = Some((report, samples));
+            if done {
+                break;
+            }
+        }
+        Ok(last.expect("there is a schedule to try"))
+    }
+
+    /// Simulates the point and writes its pack to `directory`.
     pub fn simulate(
         &self,
         loaded: &Loaded,
@@ -143,51 +176,39 @@ impl Point {
         progress: &Progress,
     ) -> Result<PointResult, CommandError> {
         std::fs::create_dir_all(directory).map_err(|error| unwritable(directory, &error))?;
-        let mut result = None;
-        for schedule in self.schedules(loaded) {
-            let done = self.simulate_schedule(loaded, &schedule?, directory, progress)?;
-            let cache = done.report.prefix_cache;
-            let warm = cache.is_none_or(|cache| cache.warm_from_the_start != Some(false));
-            let again = !warm && done.report.facts.complete;
-            result = Some(done);
-            if !again {
-                break;
-            }
-        }
-        Ok(result.expect("there is a schedule to try"))
+        seal::remove(directory)?;
+        let (report, samples) = self.until_warm(loaded, |schedule| {
+            let mut recorder = Recorder::create(loaded, directory, progress)?;
+            let summary = self.run(loaded, schedule, &mut recorder);
+            let summary = match recorder.failure.take() {
+                Some(error) => return Err(error),
+                None => summary?,
+            };
+            recorder.finish(loaded, self, schedule, &summary, directory)
+        })?;
+        seal::put(directory)?;
+        Ok(PointResult { point: *self, directory: directory.to_owned(), report, samples })
     }
 
-    fn simulate_schedule(
+    fn run(
         &self,
         loaded: &Loaded,
         schedule: &Schedule,
-        directory: &Path,
-        progress: &Progress,
-    ) -> Result<PointResult, CommandError> {
+        observer: &mut dyn Observer,
+    ) -> Result<RunSummary, CommandError> {
         let config = loaded.scenario.run_config(&loaded.manifest, &loaded.profile, self.replicas);
-        let mut recorder = Recorder::create(loaded, directory, progress)?;
-        let summary = scaleproof_sim::run(&config, schedule, &|| loaded.engine(), &mut recorder);
-        let summary = match (recorder.failure.take(), summary) {
-            (Some(error), _) => return Err(error),
-            (None, summary) => summary.map_err(CommandError::could_not_run)?,
-        };
-        let (report, samples) = recorder.finish(loaded, self, schedule, &summary, directory)?;
-        Ok(PointResult { point: *self, directory: directory.to_owned(), report, samples })
+        scaleproof_sim::run(&config, schedule, &|| loaded.engine(), observer)
+            .map_err(CommandError::could_not_run)
     }
 
     /// Simulates the point for its report alone, and writes nothing. None if the user asked to stop meanwhile.
     pub fn report(&self, loaded: &Loaded, progress: &Progress) -> Result<Option<Report>, CommandError> {
-        let schedule = self.schedule(loaded)?;
-        let config = loaded.scenario.run_config(&loaded.manifest, &loaded.profile, self.replicas);
-        let mut judge = Judge { analyzer: Analyzer::new(&loaded.manifest), progress: Share::of(progress) };
-        let summary = scaleproof_sim::run(&config, &schedule, &|| loaded.engine(), &mut judge)
-            .map_err(CommandError::could_not_run)?;
-        if summary.stopped {
-            return Ok(None);
-        }
-        let mut report = judge.analyzer.finish(self.facts(loaded, &schedule), Stated::default());
-        report.warnings.extend(warnings(loaded, &summary, None));
-        Ok(Some(report))
+        let (report, _) = self.until_warm(loaded, |schedule| {
+            let mut judge = Judge::new(loaded, progress);
+            let summary = self.run(loaded, schedule, &mut judge)?;
+            Ok(judge.finish(loaded, self, schedule, &summary))
+        })?;
+        Ok(Some(report).filter(|report| report.facts.complete))
     }
 }
 
@@ -196,10 +217,36 @@ fn read_report(directory: &Path) -> Option<Report> {
     serde_json::from_slice(&std::fs::read(directory.join(files::REPORT)).ok()?).ok()
 }
 
-/// Takes what a run yields into the analyzer alone.
+/// Takes what a run yields into the analyzer, and to the progress bar.
 struct Judge<'a> {
     analyzer: Analyzer,
+    samples: Vec<TimelineRow>,
     progress: Share<'a>,
+}
+
+impl<'a> Judge<'a> {
+    fn new(loaded: &Loaded, progress: &'a Progress) -> Judge<'a> {
+        let analyzer = Analyzer::new(&loaded.manifest);
+        Judge { analyzer, samples: Vec::new(), progress: Share::of(progress) }
+    }
+
+    /// The report of the run, and the replicas over time.
+    fn finish(
+        self,
+        loaded: &Loaded,
+        point: &Point,
+        schedule: &Schedule,
+        summary: &RunSummary,
+    ) -> (Report, Vec<TimelineRow>) {
+        let facts = RunFacts { complete: !summary.stopped, ..point.facts(loaded, schedule) };
+        let mut report = self.analyzer.finish(facts, Stated::default());
+        let begins = report.arrivals_s.and_then(|(first, _)| Nanos::from_seconds(first).ok());
+        let begins = begins.unwrap_or(schedule.window_from);
+        let cache = CacheReport::of(schedule, &self.samples, begins, loaded.scenario.scheduler.block_size);
+        report.prefix_cache = Some(cache);
+        report.warnings.extend(warnings(loaded, point, schedule, summary, &cache));
+        (report, self.samples)
+    }
 }
 
 impl Observer for Judge<'_> {
@@ -209,6 +256,7 @@ impl Observer for Judge<'_> {
 
     fn sample(&mut self, row: &TimelineRow) {
         self.analyzer.push_sample(row);
+        self.samples.push(*row);
     }
 
     fn progress(&mut self, progress: experiment::Progress) {
@@ -220,13 +268,11 @@ impl Observer for Judge<'_> {
     }
 }
 
-/// Takes what a run yields: into the analyzer, onto the disk, and to the progress bar.
+/// Judges a run and writes its attempts to the disk.
 struct Recorder<'a> {
-    analyzer: Analyzer,
+    judge: Judge<'a>,
     requests: requests_csv::Writer<Pending>,
     requests_path: PathBuf,
-    samples: Vec<TimelineRow>,
-    progress: Share<'a>,
     failure: Option<CommandError>,
 }
 
@@ -239,11 +285,9 @@ impl<'a> Recorder<'a> {
         let requests_path = directory.join(files::REQUESTS);
         let names = loaded.manifest.classes.iter().map(|class| class.name.as_str());
         Ok(Recorder {
-            analyzer: Analyzer::new(&loaded.manifest),
+            judge: Judge::new(loaded, progress),
             requests: requests_csv::Writer::new(Pending::create(&requests_path)?, names),
             requests_path,
-            samples: Vec::new(),
-            progress: Share::of(progress),
             failure: None,
         })
     }
@@ -267,33 +311,22 @@ impl<'a> Recorder<'a> {
     ) -> Result<(Report, Vec<TimelineRow>), CommandError> {
         let path = self.requests_path;
         self.requests.finish().map_err(|error| unwritable(&path, &error))?.keep()?;
-        let facts = RunFacts { complete: !summary.stopped, ..point.facts(loaded, schedule) };
-        let mut report = self.analyzer.finish(facts, Stated::default());
-        let begins = report.arrivals_s.and_then(|(first, _)| Nanos::from_seconds(first).ok());
-        let begins = begins.unwrap_or(schedule.window_from);
-        let cache = CacheReport::of(schedule, &self.samples, begins, loaded.scenario.scheduler.block_size);
-        report.prefix_cache = Some(cache);
-        report.warnings.extend(warnings(loaded, summary, Some(&cache)));
-        if schedule.window_from.seconds() > 1.5 * loaded.manifest.client.warmup_seconds {
-            report.warnings.push(format!(
-                "the warm-up was lengthened to {} s, because the expected prefix hits did not stand after the manifest's",
-                schedule.window_from.seconds()
-            ));
+        let (report, samples) = self.judge.finish(loaded, point, schedule, summary);
+        for (name, text) in loaded.pack_texts(point.replicas) {
+            files::write(&directory.join(name), text.as_bytes())?;
         }
-        files::write(&directory.join(files::MANIFEST), loaded.manifest_text.as_bytes())?;
-        files::write(&directory.join(files::SCENARIO), loaded.scenario_text.as_bytes())?;
         let json = serde_json::to_string_pretty(&report).map_err(CommandError::could_not_run)?;
         files::write(&directory.join(files::REPORT), format!("{json}\n").as_bytes())?;
         let timeline_path = directory.join(files::TIMELINE);
-        write_timeline(Pending::create(&timeline_path)?, &self.samples)
+        write_timeline(Pending::create(&timeline_path)?, &samples)
             .map_err(|error| unwritable(&timeline_path, &error))?
             .keep()?;
         let mut fleet = FleetSeries::default();
-        self.samples.iter().for_each(|row| fleet.push(row));
+        samples.iter().for_each(|row| fleet.push(row));
         let title = point.name(loaded);
         let page = PointPage { title: &title, report: &report, samples: &fleet.into_samples() };
         files::write(&directory.join(files::PAGE), point_html(&page).as_bytes())?;
-        Ok((report, self.samples))
+        Ok((report, samples))
     }
 }
 
@@ -304,7 +337,13 @@ fn write_timeline(file: Pending, rows: &[TimelineRow]) -> io::Result<Pending> {
 }
 
 /// What of a run a reader should know before believing its numbers.
-fn warnings(loaded: &Loaded, summary: &RunSummary, cache: Option<&CacheReport>) -> Vec<String> {
+fn warnings(
+    loaded: &Loaded,
+    point: &Point,
+    schedule: &Schedule,
+    summary: &RunSummary,
+    cache: &CacheReport,
+) -> Vec<String> {
     let seen = summary.replicas.iter().fold(Extremes::default(), |seen, replica| seen.max(replica.extremes));
     let mut warnings = loaded.profile.validity.exceeded(&seen);
     for warning in &mut warnings {
@@ -316,7 +355,14 @@ fn warnings(loaded: &Loaded, summary: &RunSummary, cache: Option<&CacheReport>) 
             summary.continued
         ));
     }
-    if let Some(cache) = cache.filter(|cache| cache.warm_from_the_start == Some(false))
+    if point.shared_prefixes && cache.expected_hit_share == Some(0.0) {
+        warnings.push(
+            "the cache is called warm but no prompt shares a prefix: this is the cold experiment; give \
+             prefix_groups, sessions or a trace with hash ids"
+                .to_owned(),
+        );
+    }
+    if cache.warm_from_the_start == Some(false)
         && let (Some(early), Some(expected)) = (cache.early_hit_share, cache.expected_early_hit_share)
     {
         warnings.push(format!(
@@ -324,6 +370,12 @@ fn warnings(loaded: &Loaded, summary: &RunSummary, cache: Option<&CacheReport>) 
              expected; raise client.warmup_seconds or the KV pool",
             100.0 * early,
             100.0 * expected
+        ));
+    }
+    if schedule.window_from.seconds() > 1.5 * loaded.manifest.client.warmup_seconds {
+        warnings.push(format!(
+            "the warm-up was lengthened to {} s, because the expected prefix hits did not stand after the manifest's",
+            schedule.window_from.seconds()
         ));
     }
     if summary.stopped {
@@ -335,21 +387,20 @@ fn warnings(loaded: &Loaded, summary: &RunSummary, cache: Option<&CacheReport>) 
 
 impl Observer for Recorder<'_> {
     fn record(&mut self, record: &Record) {
-        self.analyzer.push(record);
+        self.judge.record(record);
         let written = self.requests.row(record);
         self.keep(written);
     }
 
     fn sample(&mut self, row: &TimelineRow) {
-        self.analyzer.push_sample(row);
-        self.samples.push(*row);
+        self.judge.sample(row);
     }
 
     fn progress(&mut self, progress: experiment::Progress) {
-        self.progress.reached(progress.ended);
+        self.judge.progress(progress);
     }
 
     fn stop(&mut self) -> bool {
-        interrupted() || self.failure.is_some()
+        self.judge.stop() || self.failure.is_some()
     }
 }

@@ -25,6 +25,23 @@ pub fn text(report: &Report) -> String {
     text
 }
 
+/// Warnings of several runs, each once: those that differ in their numbers only are one, with how many runs have it.
+pub fn merged<'a>(warnings: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let mut kinds: Vec<(String, &String, usize)> = Vec::new();
+    for warning in warnings {
+        let kind: String = warning.chars().filter(|c| !c.is_ascii_digit() && *c != '.').collect();
+        match kinds.iter_mut().find(|(known, ..)| *known == kind) {
+            Some((.., runs)) => *runs += 1,
+            None => kinds.push((kind, warning, 1)),
+        }
+    }
+    let line = |(_, warning, runs): (String, &String, usize)| match runs {
+        1 => warning.clone(),
+        _ => format!("{warning} (the first of {runs} runs that say so)"),
+    };
+    kinds.into_iter().map(line).collect()
+}
+
 /// What a gate compares, with few digits: shares to a hundredth of a per cent.
 fn gate_value(value: &GateValue) -> String {
     match value {

@@ -2,20 +2,22 @@
 
 use crate::args::{Format, ScenarioArgs};
 use crate::exit::{CommandError, Exit, Outcome};
-use crate::files::{self, Pending, unwritable};
+use crate::files::{self, OutputDirectory, Pending, unwritable};
 use crate::input::{self, Loaded};
 use crate::point::{Point, PointResult};
-use crate::progress::{Progress, interrupted};
+use crate::progress::{Progress, interrupted, say};
+use crate::table::counted;
 use rayon::prelude::*;
 use scaleproof_pack::schedule::{Load, WARMUP_REQUESTS_PER_CLIENT};
 use scaleproof_pack::summary::{self, PointKey};
 use serde::Serialize;
+use serde_json::{Value, json};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 /// The files of a point that a study repeats at its top for the chosen one.
-const POINT_FILES: [&str; 5] =
-    [files::MANIFEST, files::SCENARIO, files::REQUESTS, files::REPORT, files::TIMELINE];
+const POINT_FILES: [&str; 6] =
+    [files::MANIFEST, files::SCENARIO, files::PROFILE, files::REQUESTS, files::REPORT, files::TIMELINE];
 
 /// A scenario with a place to write to.
 pub struct Study {
@@ -23,6 +25,8 @@ pub struct Study {
     pub loaded: Loaded,
     /// The pack.
     pub directory: PathBuf,
+    /// Keeps others from writing there.
+    _claim: OutputDirectory,
     /// How to print.
     pub format: Format,
     /// Whether prompts share prefixes.
@@ -37,16 +41,18 @@ impl Study {
     /// Loads the scenario and makes the pack's directory.
     pub fn open(args: &ScenarioArgs, command: &str) -> Result<Study, CommandError> {
         use_threads(args)?;
-        let loaded = input::load(args)?;
+        let loaded = input::load(&args.source)?;
         if command != "sweep" {
             // Only a sweep makes both experiments.
-            loaded.shared_prefixes(&args.cache)?;
+            loaded.shared_prefixes(&args.source.cache)?;
         }
-        let directory = pack_directory(args, command)?;
-        let first = args.cache.iter().take(1).copied().collect::<Vec<_>>();
+        let claim = pack_directory(args, command)?;
+        let first = args.source.cache.iter().take(1).copied().collect::<Vec<_>>();
         let shared_prefixes = loaded.shared_prefixes(&first)?;
         let (format, resume) = (args.format, args.resume);
-        Ok(Study { loaded, directory, format, shared_prefixes, resume, results: Vec::new() })
+        let directory = claim.path.clone();
+        let results = Vec::new();
+        Ok(Study { loaded, directory, _claim: claim, format, shared_prefixes, resume, results })
     }
 
     /// The point at an offered rate, on the manifest's own fleet unless `replicas` says otherwise.
@@ -80,7 +86,8 @@ impl Study {
     /// The title of its pictures.
     pub fn title(&self) -> String {
         let placement = &self.loaded.manifest.engine.placement;
-        format!("{}: TP{} x {} replicas", self.loaded.manifest.model.id, placement.tp, placement.replicas)
+        let fleet = counted(placement.replicas.into(), "replica");
+        format!("{}: TP{} x {fleet}", self.loaded.manifest.model.id, placement.tp)
     }
 
     /// Where the result of a point stands, if it has been simulated.
@@ -127,23 +134,35 @@ impl Study {
 
     fn obtain(&self, point: &Point, progress: &Progress) -> Result<PointResult, CommandError> {
         let directory = self.point_directory(point);
-        if self.resume
-            && let Some(result) = point.resume(&self.loaded, &directory)?
-        {
+        if let Some(result) = self.resumed(point, &directory)? {
             progress.advance(self.expected_attempts(point));
             return Ok(result);
         }
         point.simulate(&self.loaded, &directory, progress)
     }
 
+    /// A point's pack that is already there, if it can be taken as it is. Says why if not.
+    fn resumed(&self, point: &Point, directory: &Path) -> Result<Option<PointResult>, CommandError> {
+        if !self.resume || files::entries(directory).is_empty() {
+            return Ok(None);
+        }
+        match point.resume(&self.loaded, directory)? {
+            Ok(result) => Ok(Some(result)),
+            Err(why) => {
+                say(&format!("note: {}: {why}; this point is simulated again", directory.display()));
+                Ok(None)
+            }
+        }
+    }
+
     /// Simulates one point whose pack is the study's own directory. To resume it is to take a whole pack of this very
     /// point as it is; that of another point is not written over.
     pub fn simulate_alone(&self, point: &Point) -> Result<PointResult, CommandError> {
         if self.resume {
-            if let Some(result) = point.resume(&self.loaded, &self.directory)? {
-                return Ok(result);
-            }
             point.refuse_another(&self.loaded, &self.directory)?;
+        }
+        if let Some(result) = self.resumed(point, &self.directory)? {
+            return Ok(result);
         }
         let progress = Progress::start("simulate", self.expected_attempts(point));
         let result = point.simulate(&self.loaded, &self.directory, &progress)?;
@@ -185,15 +204,42 @@ impl Study {
         file.keep()
     }
 
+    /// Says which points lie in the pack that are none of this study's: a study that was resumed with other rates.
+    fn mention_strangers(&self) {
+        let names = self.point_names();
+        let found = files::entries(&self.directory.join("points"));
+        let found = found.iter().filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+        let strangers: Vec<String> = found.filter(|name| !names.contains(name)).collect();
+        if !strangers.is_empty() {
+            say(&format!(
+                "note: {} has points that were not asked for and are not in {}: {}",
+                self.directory.join("points").display(),
+                files::SUMMARY,
+                strangers.join(", ")
+            ));
+        }
+    }
+
     /// Writes the study's own files: summary.csv, and the chosen point's files at the top.
     pub fn finish(&self, chosen: usize, report_html: &str) -> Result<(), CommandError> {
         self.write_summary()?;
+        self.mention_strangers();
         let from = &self.results[chosen].directory;
         for name in POINT_FILES {
-            let (source, target) = (from.join(name), self.directory.join(name));
-            std::fs::copy(&source, &target).map_err(|error| unwritable(&target, &error))?;
+            files::copy(&from.join(name), &self.directory.join(name))?;
         }
         files::write(&self.directory.join(files::PAGE), report_html.as_bytes())
+    }
+
+    /// Writes the result to `NAME.json` in the pack, and prints it with the place of the pack in front.
+    pub fn publish(&self, name: &str, result: &Value, text: &str) -> Result<(), CommandError> {
+        let json = serde_json::to_string_pretty(result).map_err(CommandError::could_not_run)?;
+        files::write(&self.directory.join(format!("{name}.json")), format!("{json}\n").as_bytes())?;
+        let mut printed = json!({"pack": shown(&self.directory)});
+        if let (Value::Object(printed), Value::Object(result)) = (&mut printed, result) {
+            printed.extend(result.clone());
+        }
+        self.print(&printed, text)
     }
 
     /// Prints the result: one JSON object, or text with what the numbers rest on below it.
@@ -214,8 +260,9 @@ pub fn use_threads(args: &ScenarioArgs) -> Result<(), CommandError> {
 }
 
 /// Makes the directory of a command's pack, named after the command and the scenario.
-pub fn pack_directory(args: &ScenarioArgs, command: &str) -> Result<PathBuf, CommandError> {
-    let name = args.scenario.file_name().map_or_else(|| "scenario".into(), |n| n.to_string_lossy());
+pub fn pack_directory(args: &ScenarioArgs, command: &str) -> Result<OutputDirectory, CommandError> {
+    let directory = input::directory_of(&args.source.scenario);
+    let name = directory.file_name().map_or_else(|| "scenario".into(), |n| n.to_string_lossy());
     files::output_directory(args.out.as_deref(), &format!("{command}-{name}"), args.resume)
 }
 

@@ -210,13 +210,59 @@ fn sweep_capacity_and_plan_print_their_keys() {
         &plan,
         &json!({"capacity_rps": 60.0, "capacity_per_replica_rps": 30.0, "required_replicas": 4, "required_gpus": 8}),
     );
+    let written: Value = serde_json::from_str(&scenario.read("out/plan-small/plan.json")).unwrap();
+    assert_eq!(written["plans"], plan["plans"]);
+    let written: Value = serde_json::from_str(&scenario.read("out/capacity-small/capacity.json")).unwrap();
+    assert_eq!((&written["grid"], written.get("pack")), (&capacity["grid"], None));
     let planned = &plan["plans"][0];
+    // A fleet beside the plan's on either side is simulated, and every one down to the first that fails.
+    let smallest = &planned["smallest_fleet"];
+    let fewest = smallest["replicas"].as_u64().unwrap();
+    let simulated: Vec<(u64, bool)> = smallest["simulated"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|at| (at["replicas"].as_u64().unwrap(), at["pass"].as_bool().unwrap()))
+        .collect();
+    assert!(simulated.contains(&(fewest, true)) && simulated.contains(&(5, true)), "{smallest}");
+    assert!(fewest == 1 || simulated.contains(&(fewest - 1, false)), "{smallest}");
+    assert_eq!(smallest["gpus"], json!(2 * fewest));
     assert_has(&planned["at_peak"], &json!({"replicas": 4, "pass": true, "repeats": 1}));
     assert_eq!(planned["after_loss"]["replicas"], json!(3));
     assert_eq!(
         planned["scaling"]["linear_rps"].as_f64(),
         capacity["capacity_refined_rps"].as_f64().map(|x| x * 2.0)
     );
+}
+
+#[test]
+fn trace_names_classes_and_writes_over_nothing_that_was_not_named() {
+    let scenario = Scenario::new();
+    let trace = |rest: &[&str]| {
+        scenario.run(&[&["trace", "small", "--rps", "60", "--from-s", "1", "--for-s", "1"], rest].concat())
+    };
+    let printed = trace(&["--format", "json"]).expect(0).json();
+    assert_has(&printed, &json!({"trace": "trace.json", "from_s": 1.0, "to_s": 2.0}));
+    let written: Value = serde_json::from_str(&scenario.read("trace.json")).unwrap();
+    let events = written["traceEvents"].as_array().unwrap();
+    let tracks = events.iter().filter(|event| event["name"] == "thread_name");
+    let names: Vec<&str> = tracks.map(|event| event["args"]["name"].as_str().unwrap()).collect();
+    let classes = ["chat", "batch"].map(|class| names.iter().filter(|name| name.ends_with(class)).count());
+    assert!(classes.iter().all(|&count| count > 5), "{names:?}");
+    trace(&[]).refuses(&["trace.json: found a file", "name it or another with --out"]);
+    trace(&["--out", "trace.json"]).expect(0);
+    let beyond = ["trace", "small", "--rps", "60", "--from-s", "900", "--out", "none.json"];
+    scenario.run(&beyond).refuses(&["--from-s 900", "found no step", "ended at "]);
+    assert!(!scenario.path("none.json").exists());
+}
+
+#[test]
+fn a_warm_experiment_in_which_nothing_is_shared_says_so() {
+    let scenario = Scenario::new();
+    let text = scenario.run(&["sweep", "small", "--rps", "20,60", "--cache", "warm"]).expect(0).out;
+    let words = "warning: some runs: the cache is called warm but no prompt shares a prefix";
+    assert_eq!(text.matches(words).count(), 1, "{text}");
+    assert!(text.contains("(the first of 2 runs that say so)"), "{text}");
 }
 
 #[test]
@@ -230,7 +276,7 @@ fn several_peaks_make_a_table_and_spares_come_on_top() {
         )
     );
     assert!(text.contains("with 2 spare: 6 replicas, 12 GPUs"), "{text}");
-    let table = text.lines().skip_while(|line| !line.trim_start().starts_with("peak  replicas")).skip(1);
+    let table = text.lines().skip_while(|line| !line.trim_start().starts_with("peak rps  replicas")).skip(1);
     let firsts: Vec<Vec<&str>> =
         table.take(2).map(|line| line.split_whitespace().take(3).collect()).collect();
     assert_eq!(firsts, [["50.0", "5", "10"], ["90.0", "6", "12"]], "{text}");

@@ -86,11 +86,15 @@ fn what_init_writes_loads() {
         made.push(new(format));
         init(&[made.last().unwrap(), "--trace", &format!("{valid}/{file}"), "--trace-format", format]);
     }
-    for scenario in &made {
+    for (scenario, traced) in made.iter().zip([false, true, true, true]) {
         let schedule = scaleproof(&["schedule", scenario], &[]);
         assert!(schedule.status.success(), "{scenario}: {}", String::from_utf8_lossy(&schedule.stderr));
         let lint = scaleproof(&["lint", scenario, "--format", "json"], &[]);
-        assert!(lint.status.success(), "{}", String::from_utf8_lossy(&lint.stdout));
+        let found: serde_json::Value = serde_json::from_slice(&lint.stdout).unwrap();
+        let rules = found["findings"].as_array().unwrap().iter().map(|finding| &finding["rule"]);
+        // A trace of a few rows reaches no gate.
+        let classes_are_small = rules.clone().all(|rule| rule == "small-class");
+        assert!(classes_are_small && (rules.count() > 0) == traced, "{found}");
     }
 }
 
@@ -111,6 +115,39 @@ fn the_linter_exits_by_what_it_finds() {
     assert_eq!(exit("[1, 2]"), (Some(2), None));
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/tp2-dp4");
     assert_eq!(scaleproof(&["lint", example], &[]).status.code(), Some(0));
+}
+
+#[test]
+fn a_trace_that_no_gate_can_pass_is_warned_of_and_found() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    // 3,000 short rows, and 30 that the profile's 4,096 tokens of context do not hold.
+    let rows: String =
+        (0..3030).map(|i| format!("{i},{},8\n", if i < 3000 { 64 + i % 100 } else { 5000 })).collect();
+    std::fs::write(path("t.csv"), format!("arrival_s,input_tokens,output_tokens\n{rows}")).unwrap();
+    let profile = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/bad_input/valid/engine.yaml");
+    let (trace, new) = (path("t.csv"), path("new"));
+    let init = ["init", &new, "--profile", profile, "--trace", &trace, "--trace-format", "csv"];
+    let output = scaleproof(&init, &[]);
+    let warned = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && warned.lines().all(|line| line.starts_with("warning: ")), "{warned}");
+    assert!(warned.contains("small-class: found short: "), "{warned}");
+    assert!(warned.contains("beyond-context: found 30 of 3030 rows (1.0 %) beyond 4096 tokens"), "{warned}");
+    let lint = scaleproof(&["lint", &new], &[]);
+    let found = String::from_utf8_lossy(&lint.stdout).into_owned();
+    assert_eq!(lint.status.code(), Some(1));
+    assert_eq!(found.matches(": small-class: ").count(), warned.matches(": small-class: ").count());
+    assert!(found.contains("beyond-context"), "{found}");
+}
+
+#[test]
+fn an_unknown_setting_comes_with_the_nearest_known_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("bench.yaml");
+    std::fs::write(&file, "request_rate: 8\nrequest_counts: 9000\ncolour: blue\n").unwrap();
+    let lint = scaleproof(&["lint", file.to_str().unwrap()], &[]);
+    let text = String::from_utf8_lossy(&lint.stdout).into_owned();
+    assert!(text.contains("not read: request_counts (did you mean request_count?), colour\n"), "{text}");
 }
 
 #[test]

@@ -287,9 +287,11 @@ fn an_interrupted_run_leaves_what_it_had() {
     let files = files_below(&scenario.path("p"));
     let names: Vec<String> = files.iter().map(|(path, _)| path.display().to_string()).collect();
     let expected = [
+        "profile.yaml",
         "report.html",
         "requests.csv",
         "scenario.yaml",
+        "seal.json",
         "slo-report.json",
         "timeline.csv",
         "workload-manifest.yaml",
@@ -337,7 +339,7 @@ fn an_interrupted_trace_is_no_trace() {
     let root = scenario.path("");
     let begun = || {
         let mut names = fs::read_dir(&root).unwrap().map(|entry| entry.unwrap().file_name());
-        names.any(|name| name.to_string_lossy().starts_with(".tmp"))
+        names.any(|name| name.to_string_lossy().starts_with(".scaleproof-"))
     };
     let arguments = ["trace", "small", "--rps", "60", "--from-s", "0", "--for-s", "1e6", "--out", "t.json"];
     interrupt(&scenario, &arguments, begun).fails(3, &["interrupted", "t.json was not written"]);

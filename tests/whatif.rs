@@ -39,10 +39,31 @@ fn what_is_inferred_is_what_a_simulation_says() {
     for (a, b) in some.iter().zip(&all) {
         assert_eq!((a.0, a.1, a.3), (b.0, b.1, b.3), "{} by inference", a.2);
     }
+    let text = String::from_utf8(place.run(&args[..args.len() - 3]).stdout).unwrap();
+    assert!(text.contains("\nsmallest fleet for a peak of 8"), "{text}");
     let rows = place.read("some/summary.csv");
     assert_eq!(rows.lines().count(), 40);
     assert!(rows.starts_with("replicas,replicas_used,gpus,offered_rps,basis,pass,"), "{rows}");
     assert!(place.read("some/report.html").contains("Configurations by peak"));
+}
+
+#[test]
+fn a_warm_cell_waits_for_its_cache_as_simulate_does() {
+    let place = Place::new();
+    let brief = ("\nexperiment:\n", "\nexperiment:\n  max_continuation: 1\n");
+    place.scenario("warm", &[brief]);
+    let manifest =
+        place.read("warm/workload-manifest.yaml").replace("warmup_seconds: 60", "warmup_seconds: 1");
+    std::fs::write(place.path("warm/workload-manifest.yaml"), manifest).unwrap();
+    let warm = ["--cache", "warm", "--out"];
+    let simulated = place.json(&[0, 1], &[&["simulate", "warm", "--rps", "14"], &warm[..], &["s"]].concat());
+    assert!(simulated["warnings"].to_string().contains("the warm-up was lengthened"), "{simulated}");
+    let grid = place.json(&[0], &[&["whatif", "warm", "--vary", "rps=14"], &warm[..], &["g"]].concat());
+    let tested = &grid["configurations"][0]["tested"][0];
+    assert_eq!(tested["warnings"], simulated["warnings"]);
+    for class in ["interactive", "long_context", "generation_heavy"] {
+        assert_eq!(tested["classes"][class]["p95_ttft_ms"], simulated["classes"][class]["p95_ttft_ms"]);
+    }
 }
 
 #[test]

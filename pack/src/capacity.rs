@@ -15,6 +15,8 @@ pub struct Judgement {
     pub pass: bool,
     /// Whether every class has enough successes.
     pub samples_adequate: bool,
+    /// Whether it fails only because the run was too short ([`Report::too_short_to_judge`]).
+    pub too_short: bool,
     /// The failing gates, the one that misses by most first.
     pub failing_gates: Vec<String>,
 }
@@ -49,6 +51,7 @@ impl Judgement {
         Judgement {
             pass: report.capacity_gate_pass,
             samples_adequate: report.samples_adequate(),
+            too_short: report.too_short_to_judge(),
             failing_gates: failing_by_shortfall(&report.gates),
         }
     }
@@ -109,9 +112,20 @@ pub fn capacity(tested: &[(f64, Judgement)]) -> Capacity {
     }
     for rate in above.iter().filter(|rate| !rate.samples_adequate) {
         warnings.push(format!(
-            "{} requests/s has too few successes of a class to be chosen: run it longer",
+            "{} requests/s has too few successes of a class to be chosen: offer more requests of that class, or a longer trace",
             rate.offered_rps
         ));
+    }
+    if let Some(rate) = first_failing.filter(|rate| rate.samples_adequate) {
+        let mut there =
+            tested.iter().filter(|(rps, judged)| rps.total_cmp(&rate.offered_rps).is_eq() && !judged.pass);
+        if there.all(|(_, judged)| judged.too_short) {
+            warnings.push(format!(
+                "{} requests/s fails only because its run was too short for a queue trend: the capacity may be higher; \
+                 offer more requests, or sample more often",
+                rate.offered_rps
+            ));
+        }
     }
     if chosen.is_some() && first_failing.is_none() {
         warnings.push("no tested rate fails: the capacity may be higher, test higher rates".to_string());
@@ -155,13 +169,22 @@ mod tests {
     use super::*;
 
     fn pass() -> Judgement {
-        Judgement { pass: true, samples_adequate: true, failing_gates: Vec::new() }
+        Judgement { pass: true, samples_adequate: true, too_short: false, failing_gates: Vec::new() }
     }
 
     fn fail(gates: &[&str]) -> Judgement {
         let failing_gates: Vec<_> = gates.iter().map(|g| g.to_string()).collect();
         let samples_adequate = !gates.iter().any(|g| g.starts_with("samples"));
-        Judgement { pass: false, samples_adequate, failing_gates }
+        Judgement { pass: false, samples_adequate, too_short: false, failing_gates }
+    }
+
+    #[test]
+    fn a_rate_that_only_its_run_s_length_fails_is_no_ceiling() {
+        let short = Judgement { too_short: true, ..fail(&["queue_trend"]) };
+        let found = capacity(&[(16.0, pass()), (20.0, short.clone())]);
+        assert!(found.warnings[0].contains("20 requests/s fails only because"), "{:?}", found.warnings);
+        let found = capacity(&[(16.0, pass()), (20.0, short), (20.0, fail(&["error_rate"]))]);
+        assert!(found.warnings.is_empty(), "{:?}", found.warnings);
     }
 
     #[test]

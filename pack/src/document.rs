@@ -3,7 +3,7 @@
 
 use crate::fault::{Fault, Faults, suggestion};
 use crate::fields::{self, Fields, Reader};
-use crate::yaml::{self, Entry, Node, Value};
+use crate::yaml::{self, Entry, Node, Place, Value};
 
 /// A parsed file.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,6 +41,16 @@ impl Document {
     /// The value at a path, if there is one.
     #[must_use]
     pub fn get(&self, path: &str) -> Option<&Value> {
+        self.node(path).map(|node| &node.value)
+    }
+
+    /// Where the value at a path begins in the file.
+    #[must_use]
+    pub fn place(&self, path: &str) -> Option<Place> {
+        self.node(path).map(|node| node.place)
+    }
+
+    fn node(&self, path: &str) -> Option<&Node> {
         let mut node = &self.tree;
         for step in steps(path).ok()? {
             node = match (&node.value, step) {
@@ -49,7 +59,7 @@ impl Document {
                 _ => return None,
             };
         }
-        Some(&node.value)
+        Some(node)
     }
 
     /// Replaces the value at a path, or adds it: `engine.max_num_seqs`, `workload[0].mix`, or by an element's name

@@ -170,6 +170,51 @@ pub fn plan(input: &PlanInput) -> Result<Plan, PlanError> {
     })
 }
 
+/// The fewest replicas that pass, sought around `from`: in growing steps down from what passes or up from what fails,
+/// then by halves. That a larger fleet passes where a smaller one does is taken for granted. None if twice `from`
+/// does not pass.
+///
+/// # Errors
+/// Those of `passes`.
+pub fn fewest_passing<E>(
+    from: u32,
+    mut passes: impl FnMut(u32) -> Result<bool, E>,
+) -> Result<Option<u32>, E> {
+    // Every number up to `failing` fails, as far as is known; `passing` passes.
+    let (mut failing, mut step) = (0, 1);
+    let mut passing = from.max(1);
+    if passes(passing)? {
+        while failing == 0 && passing > 1 {
+            let next = passing.saturating_sub(step).max(1);
+            if passes(next)? {
+                passing = next
+            } else {
+                failing = next
+            }
+            step *= 2;
+        }
+    } else {
+        let most = passing.saturating_mul(2);
+        failing = passing;
+        loop {
+            passing = failing.saturating_add(step).min(most);
+            if passing == failing {
+                return Ok(None);
+            }
+            if passes(passing)? {
+                break;
+            }
+            failing = passing;
+            step *= 2;
+        }
+    }
+    while passing - failing > 1 {
+        let middle = failing + (passing - failing) / 2;
+        if passes(middle)? { passing = middle } else { failing = middle }
+    }
+    Ok(Some(passing))
+}
+
 /// The ceiling, at least 1, forgiving what rounding added.
 fn ceil_but_for_noise(quotient: f64) -> f64 {
     let nearest = quotient.round();
@@ -239,7 +284,32 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_search_for_the_fewest_begins_beside_the_plan() {
+        let mut asked = Vec::new();
+        let mut search = |from, fewest| {
+            asked.clear();
+            let found = fewest_passing(from, |replicas| {
+                asked.push(replicas);
+                Ok::<bool, ()>(replicas >= fewest)
+            });
+            (found.unwrap(), asked.clone())
+        };
+        assert_eq!(search(8, 7), (Some(7), vec![8, 7, 5, 6]));
+        assert_eq!(search(8, 8), (Some(8), vec![8, 7]));
+        assert_eq!(search(8, 9), (Some(9), vec![8, 9]));
+        assert_eq!(search(1, 1), (Some(1), vec![1]));
+        assert_eq!(search(8, 17), (None, vec![8, 9, 11, 15, 16]));
+        assert_eq!(search(u32::MAX, u32::MAX).0, Some(u32::MAX));
+    }
+
     proptest! {
+        #[test]
+        fn the_fewest_are_found(from in 1u32..300, fewest in 1u32..700) {
+            let found = fewest_passing(from, |replicas| Ok::<bool, ()>(replicas >= fewest)).unwrap();
+            prop_assert_eq!(found, (fewest <= 2 * from).then_some(fewest));
+        }
+
         /// Whole answers stay whole: n replicas' worth of peak needs n replicas, a little more needs one more.
         #[test]
         fn rounding_buys_no_replica(n in 1u32..2000, capacity in 0.01f64..500.0, util in 0.05f64..=1.0) {

@@ -236,6 +236,15 @@ impl Report {
         weakest.map(|(name, class)| (name.as_str(), class))
     }
 
+    /// Whether it fails only by gates that a longer run might pass: successes that lack, and a queue trend that so few
+    /// samples leave undetermined. Such a failure shows how short the run was, not what the fleet can do.
+    #[must_use]
+    pub fn too_short_to_judge(&self) -> bool {
+        let undetermined = self.queue_trend == Verdict::Undetermined;
+        let of_length = |gate: &str| gate.starts_with("samples:") || gate == "queue_trend" && undetermined;
+        !self.capacity_gate_pass && self.failing_gates().all(of_length)
+    }
+
     /// Whether every class has the successes that the manifest asks for.
     #[must_use]
     pub fn samples_adequate(&self) -> bool {

@@ -33,6 +33,8 @@ pub struct Tested {
     pub offered_rps: f64,
     /// Whether every gate passes.
     pub pass: bool,
+    /// Whether it fails only because the run was too short ([`Report::too_short_to_judge`]).
+    pub too_short: bool,
     /// The gates that fail.
     pub failing_gates: Vec<String>,
     /// Passing successes per second.
@@ -115,6 +117,7 @@ impl Tested {
         Tested {
             offered_rps,
             pass: report.capacity_gate_pass,
+            too_short: report.too_short_to_judge(),
             failing_gates: report.failing_gates().map(str::to_owned).collect(),
             observed_goodput_rps: report.observed_goodput_rps,
             error_rate: report.error_rate,
@@ -187,11 +190,64 @@ impl Configuration {
         }
     }
 
+    /// The rate that bounds the capacity, if it fails only because its run was too short to judge it.
+    #[must_use]
+    pub fn unjudged_rps(&self) -> Option<f64> {
+        let failing = self.capacity?.failing_rps?;
+        self.at(failing).filter(|tested| tested.too_short).map(|_| failing)
+    }
+
     /// Simulated rates that fail although a higher one passes.
     pub fn odd_rates(&self) -> impl Iterator<Item = f64> {
         let highest = self.tested.iter().filter(|t| t.pass).map(|t| t.offered_rps).fold(0.0, f64::max);
         self.tested.iter().filter(move |t| !t.pass && t.offered_rps < highest).map(|t| t.offered_rps)
     }
+}
+
+/// The smallest fleet of a grid for one offered rate.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SmallestFleet {
+    /// The values of the other axes, in their order.
+    pub settings: Vec<String>,
+    /// The offered rate.
+    pub offered_rps: f64,
+    /// The fewest replicas of the grid that pass every gate; null if none does.
+    pub replicas: Option<u32>,
+    /// The fewest with the rate within the target utilization; null if none has, or no capacity is known.
+    pub replicas_within_target: Option<u32>,
+}
+
+/// The smallest fleets of a grid whose axis number `replicas_axis` is the replicas: for each combination of the other
+/// axes, each rate.
+#[must_use]
+pub fn smallest_fleets(configurations: &[Configuration], replicas_axis: usize) -> Vec<SmallestFleet> {
+    let others = |configuration: &Configuration| {
+        let mut settings = configuration.settings.clone();
+        settings.remove(replicas_axis);
+        settings
+    };
+    let mut combinations: Vec<Vec<String>> = Vec::new();
+    for settings in configurations.iter().map(others) {
+        if !combinations.contains(&settings) {
+            combinations.push(settings);
+        }
+    }
+    let rates = configurations.first().map_or(&[][..], |configuration| &configuration.cells);
+    let of = |settings: &Vec<String>| -> Vec<SmallestFleet> {
+        let fleets: Vec<&Configuration> = configurations.iter().filter(|c| others(c) == *settings).collect();
+        let fewest = |cell: usize, holds: fn(&Cell) -> Option<bool>| {
+            let holding = fleets.iter().filter(|fleet| holds(&fleet.cells[cell]) == Some(true));
+            holding.map(|fleet| fleet.replicas).min()
+        };
+        let smallest = |(index, cell): (usize, &Cell)| SmallestFleet {
+            settings: settings.clone(),
+            offered_rps: cell.offered_rps,
+            replicas: fewest(index, |cell| cell.pass),
+            replicas_within_target: fewest(index, |cell| cell.within_target),
+        };
+        rates.iter().enumerate().map(smallest).collect()
+    };
+    combinations.iter().flat_map(of).collect()
 }
 
 const LEADING: [&str; 13] = [
@@ -293,6 +349,7 @@ pub(crate) mod tests {
         let of = |&(offered_rps, pass): &(f64, bool)| Tested {
             offered_rps,
             pass,
+            too_short: false,
             failing_gates: Vec::new(),
             observed_goodput_rps: Some(offered_rps),
             error_rate: Some(0.0),
@@ -333,6 +390,41 @@ pub(crate) mod tests {
         assert_eq!(found.capacity_rps(), Some(26.0));
         assert_eq!(found.odd_rates().collect::<Vec<_>>(), [25.0]);
         assert_eq!(found.undecided(&[27.0, 60.0], 0.05), [27.0, 60.0], "nothing above it is known to fail");
+    }
+
+    #[test]
+    fn the_smallest_fleet_is_named_for_each_rate_and_each_other_setting() {
+        let fleet = |replicas: u32, other: &str, passing: f64| {
+            let settings = vec![replicas.to_string(), other.to_owned()];
+            let tested = [(passing, true), (passing + 1.0, false)];
+            let mut fleet = Configuration { settings, replicas, ..configuration(&tested) };
+            fleet.fill(&[12.0, 20.0, 99.0]);
+            fleet
+        };
+        let grid = [fleet(5, "a", 30.0), fleet(4, "a", 24.0), fleet(4, "b", 10.0), fleet(5, "b", 20.0)];
+        let found = smallest_fleets(&grid, 0);
+        let found: Vec<_> = found
+            .iter()
+            .map(|f| (f.settings[0].as_str(), f.offered_rps, f.replicas, f.replicas_within_target))
+            .collect();
+        let (four, five) = (Some(4), Some(5));
+        let expected = [
+            ("a", 12.0, four, four),
+            ("a", 20.0, four, five),
+            ("a", 99.0, None, None),
+            ("b", 12.0, five, five),
+            ("b", 20.0, five, None),
+            ("b", 99.0, None, None),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_rate_that_was_too_short_to_judge_is_no_ceiling() {
+        let mut found = configuration(&[(24.0, true), (25.0, false)]);
+        assert_eq!(found.unjudged_rps(), None);
+        found.tested[1].too_short = true;
+        assert_eq!(found.unjudged_rps(), Some(25.0));
     }
 
     #[test]

@@ -41,6 +41,8 @@ struct Track {
 /// Writes the trace of one part of a run.
 pub struct ChromeTrace<W: io::Write> {
     out: W,
+    classes: Vec<String>,
+    steps: u64,
     from: Nanos,
     to: Nanos,
     first: bool,
@@ -50,14 +52,16 @@ pub struct ChromeTrace<W: io::Write> {
 }
 
 impl<W: io::Write> ChromeTrace<W> {
-    /// Only steps that begin from `from` to `to` are written, and the requests that appear in them.
+    /// `classes`: the names of the requests' classes. Only steps that begin from `from` to `to` are written, and the requests that appear in them.
     ///
     /// # Errors
     /// Those of `out`.
-    pub fn new(mut out: W, from: Nanos, to: Nanos) -> io::Result<ChromeTrace<W>> {
+    pub fn new(mut out: W, classes: Vec<String>, from: Nanos, to: Nanos) -> io::Result<ChromeTrace<W>> {
         out.write_all(b"{\"displayTimeUnit\":\"ms\",\"traceEvents\":[")?;
         let mut trace = ChromeTrace {
             out,
+            classes,
+            steps: 0,
             from,
             to,
             first: true,
@@ -67,6 +71,12 @@ impl<W: io::Write> ChromeTrace<W> {
         };
         trace.name("process_name", REQUESTS_PID, 0, "requests");
         Ok(trace)
+    }
+
+    /// Steps written so far.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        self.steps
     }
 
     /// Ends the trace: what is still going on is cut at the last step seen.
@@ -147,12 +157,9 @@ impl<W: io::Write> ChromeTrace<W> {
         }
         let number = request.index * 2 + 1 + u64::from(request.warmup);
         let kind = if request.warmup { "warm-up " } else { "" };
-        self.name(
-            "thread_name",
-            REQUESTS_PID,
-            number,
-            &format!("{kind}{} (class {})", request.index, attempt.class),
-        );
+        let class = self.classes.get(usize::from(attempt.class)).map_or("", String::as_str);
+        let name = format!("{kind}{} {class}", request.index);
+        self.name("thread_name", REQUESTS_PID, number, &name);
         let admitted = step.batch.admitted.iter().any(|&(id, _)| id == row.id);
         let since = if admitted { attempt.sent } else { step.begins };
         let doing = if admitted { Doing::Queued } else { doing(row) };
@@ -192,6 +199,7 @@ impl<W: io::Write> Watcher for ChromeTrace<W> {
         if !(self.from..=self.to).contains(&step.begins) {
             return;
         }
+        self.steps += 1;
         self.step_track(step);
         for &id in &step.batch.preempted {
             self.preempted(step, id);
@@ -274,7 +282,8 @@ mod tests {
     fn a_request_is_queued_prefilled_decoded_and_preempted() {
         let mut attempts = Attempts::default();
         let id = attempts.insert(attempt(7, 1_000)).engine_id();
-        let mut trace = ChromeTrace::new(Vec::new(), Nanos::ZERO, Nanos(9_000)).unwrap();
+        let mut trace =
+            ChromeTrace::new(Vec::new(), vec!["chat".to_owned()], Nanos::ZERO, Nanos(9_000)).unwrap();
         let mut step = |begins, rows: Vec<Row>, preempted: Vec<u64>| {
             let admitted = if begins == 2_000 { vec![(id, 0)] } else { vec![] };
             let batch = Batch { rows, admitted, preempted, ..Batch::default() };
@@ -296,6 +305,7 @@ mod tests {
         trace.ended(&record);
         let text = String::from_utf8(trace.finish().unwrap()).unwrap();
         let parsed: Value = serde_json::from_str(&text).unwrap();
+        assert!(text.contains(r#"{"name":"7 chat"}"#), "{text}");
         let spans: Vec<(String, f64, f64)> = parsed["traceEvents"]
             .as_array()
             .unwrap()

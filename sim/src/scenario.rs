@@ -5,9 +5,9 @@ use crate::engine::EngineConfig;
 use crate::profile::{Profile, mapping, read_scheduler};
 use crate::setup::{Enough, RunConfig, ServerLimits};
 use scaleproof_pack::document::Document;
-use scaleproof_pack::fault::Faults;
+use scaleproof_pack::fault::{Fault, Faults};
 use scaleproof_pack::fields::{Fields, Item, above, from_to};
-use scaleproof_pack::manifest::{Manifest, PrefixGroup, read_prefix_groups};
+use scaleproof_pack::manifest::{Distribution, Manifest, PrefixGroup, read_prefix_groups};
 use scaleproof_pack::time::Nanos;
 use scaleproof_policy::RouterPolicy;
 
@@ -109,18 +109,52 @@ impl Scenario {
         })
     }
 
+    /// Prompt and output tokens of a request that a replica can hold: its context, or its whole KV pool.
+    #[must_use]
+    pub fn max_request_tokens(&self) -> u32 {
+        let pool = u64::from(self.scheduler.usable_blocks()) * u64::from(self.scheduler.block_size);
+        u32::try_from(pool).unwrap_or(u32::MAX).min(self.scheduler.max_model_len)
+    }
+
+    /// Classes of which every request is longer than the engine's context, because their lengths are fixed.
+    ///
+    /// # Errors
+    /// A fault of the manifest `file` for each.
+    pub fn check_lengths(&self, file: &str, manifest: &Manifest) -> Result<(), Faults> {
+        let mut faults = Faults::default();
+        for class in &manifest.classes {
+            let (Distribution::Fixed(input), Distribution::Fixed(output)) =
+                (&class.input_tokens, &class.output_tokens)
+            else {
+                continue;
+            };
+            if input + output > f64::from(self.scheduler.max_model_len) {
+                faults.0.push(Fault {
+                    file: file.to_owned(),
+                    field: format!("workload.{}", class.name),
+                    found: format!("{input} prompt and {output} output tokens"),
+                    expected: format!(
+                        "at most {} together, the engine's context",
+                        self.scheduler.max_model_len
+                    ),
+                    hint: "every request would be refused; shorten them, or raise max_model_len".to_owned(),
+                    ..Fault::default()
+                });
+            }
+        }
+        faults.unless_any(())
+    }
+
     /// What a run of `replicas` replicas needs.
     #[must_use]
     pub fn run_config(&self, manifest: &Manifest, profile: &Profile, replicas: u32) -> RunConfig {
-        let pool = u64::from(self.scheduler.usable_blocks()) * u64::from(self.scheduler.block_size);
-        let max_request_tokens = u32::try_from(pool).unwrap_or(u32::MAX).min(self.scheduler.max_model_len);
         let scheduled = manifest.client.initial_scheduled_requests;
         RunConfig {
             replicas,
             step_time: profile.step_time.on(&self.scheduler),
             front_end: profile.front_end,
             limits: ServerLimits {
-                max_request_tokens,
+                max_request_tokens: self.max_request_tokens(),
                 max_queued_requests: self.max_num_queued_reqs,
                 max_queued_tokens: self.max_num_queued_tokens,
             },

@@ -1,15 +1,15 @@
 //! `scaleproof capacity`: the highest passing rate, on the grid and, if asked, between its rates.
 
-use super::sweep::{chosen, rate_table, simulate_grid, sweep_report, verdict};
+use super::sweep::{chosen, rate_table, runs_text, simulate_grid, sweep_report, verdict};
 use crate::args::{CapacityArgs, SweepArgs};
 use crate::exit::{CommandError, Outcome};
 use crate::point::{Point, PointResult};
-use crate::study::{Study, exit_by_gate, shown};
+use crate::study::{Study, exit_by_gate};
+use crate::table::counted;
 use scaleproof_pack::capacity::Judgement;
 use scaleproof_pack::interval::mean_ci95;
 use scaleproof_pack::refine::{Bracket, refine};
 use scaleproof_pack::schedule::Load;
-use scaleproof_pack::trend::Verdict;
 use serde::Serialize;
 use serde_json::json;
 
@@ -42,14 +42,14 @@ pub fn run(args: &CapacityArgs) -> Outcome {
     let replicas = study.loaded.manifest.engine.placement.replicas;
     let refined =
         if args.refined { Some(refine_points(&mut study, &grid, replicas, args.within)?) } else { None };
-    let mut text = format!("{}\n{}", rate_table(&study, &grid), verdict(&found));
+    let mut text = format!("{}\n{}{}", rate_table(&study, &grid), verdict(&found), runs_text(&study, &grid));
     if let Some(refined) = &refined {
         text += &refined_text(refined);
     }
     study.finish(chosen(&study, &grid, &found), &sweep_report(&study, &grid, &found))?;
-    study.print(
+    study.publish(
+        "capacity",
         &json!({
-            "pack": shown(&study.directory),
             "capacity_rps": found.capacity_rps,
             "capacity_refined_rps": refined.as_ref().map(|r| r.capacity_refined_rps),
             "capacity_refined_ci95_rps": refined.as_ref().and_then(|r| r.ci95_rps),
@@ -85,11 +85,11 @@ pub fn refined_text(refined: &Refined) -> String {
         _ => String::new(),
     };
     format!(
-        "refined capacity: {:.2} requests/s on {} replicas, to within {} ({} repeats, {interval})\n{first}{}",
+        "refined capacity: {:.2} requests/s on {}, to within {} ({}, {interval})\n{first}{}",
         refined.capacity_refined_rps,
-        refined.replicas,
+        counted(u64::from(refined.replicas), "replica"),
         refined.within_rps,
-        refined.repeats.len(),
+        counted(refined.repeats.len() as u64, "repeat"),
         refined.warnings_text()
     )
 }
@@ -122,16 +122,12 @@ fn first_failing(ends: &[(f64, &PointResult)]) -> Option<(f64, String)> {
 /// A bracket whose failing rate could not be judged shows how short the run was, not what the fleet can do.
 fn unjudged(ends: &[(f64, &PointResult)], replicas: u32) -> Vec<String> {
     let results = ends.iter().map(|&(_, result)| result);
-    let short = results.filter(|result| {
-        result.report.failing_gates().all(|gate| {
-            gate.starts_with("samples:")
-                || gate == "queue_trend" && result.report.queue_trend == Verdict::Undetermined
-        })
-    });
+    let short = results.filter(|result| result.report.too_short_to_judge());
     let warning = |result: &PointResult| {
         format!(
-            "the search on {replicas} replicas ended at a rate that a run of {:.0} s cannot judge: the capacity may be \
+            "the search on {} ended at a rate that a run of {:.0} s cannot judge: the capacity may be \
              higher; offer more requests",
+            counted(u64::from(replicas), "replica"),
             result.report.duration_s
         )
     };

@@ -4,7 +4,7 @@ use crate::args::{CompareArgs, Format};
 use crate::exit::{CommandError, Exit, Outcome};
 use crate::files::{self, read_bytes, read_text};
 use crate::study::{print_out, shown};
-use crate::table::{number, table};
+use crate::table::{counted, number, table};
 use scaleproof_pack::compare::{self, Comparison, Difference, Metric, Options, Scope, Side};
 use scaleproof_pack::report::{Origin, Report};
 use serde_json::json;
@@ -73,13 +73,10 @@ fn facts_text(report: &Report) -> String {
         Origin::Imported => "imported".to_owned(),
     }];
     words.extend(facts.offered_rps.map(|rps| format!("{rps} requests/s offered")));
-    words.extend(facts.concurrency.map(|clients| format!("{clients} clients")));
-    words.extend(
-        facts
-            .system
-            .as_ref()
-            .map(|system| format!("{} replicas, {}, {}", system.replicas, system.router, system.cache)),
-    );
+    words.extend(facts.concurrency.map(|clients| counted(clients.into(), "client")));
+    words.extend(facts.system.as_ref().map(|system| {
+        format!("{}, {}, {}", counted(system.replicas.into(), "replica"), system.router, system.cache)
+    }));
     words.extend(facts.seed.map(|seed| format!("seed {seed}")));
     words.extend(
         facts.schedule_hash.as_ref().map(|hash| format!("schedule {}", hash.get(..12).unwrap_or(hash))),
@@ -88,30 +85,30 @@ fn facts_text(report: &Report) -> String {
 }
 
 fn text(found: &Comparison) -> String {
-    let mut text = String::new();
-    for scope in &found.scopes {
-        let name = scope.class.as_deref().unwrap_or("all classes");
-        text += &format!("\n{name}\n{}", scope_table(scope));
-    }
     let intervals = found.scopes.iter().flat_map(|scope| &scope.metrics);
     let (real, all) = intervals
         .filter(|metric| metric.difference_ci95.is_some())
         .fold((0u32, 0u32), |(real, all), metric| (real + u32::from(metric.real), all + 1));
     let chance = f64::from(all) * 0.05;
-    text += &format!(
-        "\n{real} of {all} differences are real: their 95 % interval excludes 0 (about {chance:.0} would by chance \
-         alone)\n\
-         intervals: bootstrap, {} replicates of {} requests in blocks of {}, {}, seed {}\n",
+    let mut text = format!(
+        "{real} of {all} differences are real: their 95 % interval excludes 0 (about {chance:.0} would by chance \
+         alone)\n"
+    );
+    for warning in &found.warnings {
+        text += &format!("warning: {warning}\n");
+    }
+    for scope in &found.scopes {
+        let name = scope.class.as_deref().unwrap_or("all classes");
+        text += &format!("\n{name}\n{}", scope_table(scope));
+    }
+    text + &format!(
+        "\nintervals: bootstrap, {} replicates of {} requests in blocks of {}, {}, seed {}\n",
         found.replicates,
         found.requests,
         found.block_requests,
         if found.paired { "the same requests of both" } else { "each pack by itself" },
         found.seed
-    );
-    for warning in &found.warnings {
-        text += &format!("warning: {warning}\n");
-    }
-    text
+    )
 }
 
 fn scope_table(scope: &Scope) -> String {

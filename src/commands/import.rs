@@ -56,14 +56,14 @@ pub fn run(args: &ImportArgs) -> Outcome {
     let reports =
         imported.iter().map(|one| report(one, judge.as_ref(), args)).collect::<Result<Vec<_>, _>>()?;
     let name = args.files[0].file_stem().map_or_else(|| "result".into(), |name| name.to_string_lossy());
-    let directory = files::output_directory(args.out.as_deref(), &format!("import-{name}"), false)?;
-    write_pack(&directory, &imported, &reports, judge.as_ref(), args)?;
+    let output = files::output_directory(args.out.as_deref(), &format!("import-{name}"), false)?;
+    write_pack(&output.path, &imported, &reports, judge.as_ref(), args)?;
     print_out(&match args.format {
         Format::Json => {
-            let printed = json!({"pack": shown(&directory), "imported": provenance(&imported)});
+            let printed = json!({"pack": shown(&output.path), "imported": provenance(&imported)});
             serde_json::to_string_pretty(&printed).map_err(CommandError::could_not_run)? + "\n"
         }
-        Format::Text => text(&imported, &reports) + &format!("pack: {}\n", directory.display()),
+        Format::Text => text(&imported, &reports) + &format!("pack: {}\n", output.path.display()),
     })?;
     Ok(Exit::from_gate(reports.iter().flatten().all(|report| report.capacity_gate_pass)))
 }

@@ -3,10 +3,12 @@
 use crate::args::{Format, LintArgs};
 use crate::exit::{CommandError, Exit, Outcome};
 use crate::files::{MANIFEST, SCENARIO, read_text};
-use crate::input;
+use crate::input::{self, Loaded};
+use crate::point::Point;
 use crate::study::{print_out, shown};
 use scaleproof_pack::lint::rules::MOVABLE_VERSION;
 use scaleproof_pack::lint::{self, Finding, Kind};
+use scaleproof_pack::schedule::Load;
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -41,13 +43,30 @@ fn file(path: &Path) -> Result<Judged, CommandError> {
 fn scenario(directory: &Path) -> Result<Judged, CommandError> {
     let (manifest, scenario) = (directory.join(MANIFEST), directory.join(SCENARIO));
     let (manifest_text, scenario_text) = (read_text(&manifest)?, read_text(&scenario)?);
-    let findings =
+    let mut findings =
         lint::lint_scenario((&shown(&manifest), &manifest_text), (&shown(&scenario), &scenario_text))
             .map_err(CommandError::bad_input)?;
     if findings.iter().all(|finding| finding.rule != MOVABLE_VERSION.id) {
-        input::load_files(directory)?;
+        findings.extend(of_trace(&input::load_with_trace_if_there(directory)?)?);
     }
     Ok(Judged { kind: "scenario", findings, unread_fields: Vec::new() })
+}
+
+/// What the rows of a scenario's trace make of its gates; nothing if it replays none, or the trace is elsewhere.
+pub fn of_trace(loaded: &Loaded) -> Result<Vec<Finding>, CommandError> {
+    if loaded.trace.is_none() {
+        return Ok(Vec::new());
+    }
+    let replicas = loaded.manifest.engine.placement.replicas;
+    let load = Load::Open { rps: loaded.trace_rate().unwrap_or(1.0) };
+    let schedule = Point { load, run: 0, replicas, shared_prefixes: false }.schedule(loaded)?;
+    lint::lint_replay(
+        (&loaded.manifest_file(), &loaded.manifest_text),
+        &loaded.manifest,
+        &schedule,
+        loaded.scenario.max_request_tokens(),
+    )
+    .map_err(CommandError::bad_input)
 }
 
 fn json(path: &Path, judged: &Judged) -> Value {

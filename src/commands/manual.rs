@@ -17,10 +17,10 @@ pub fn completions(args: &CompletionsArgs) -> Outcome {
 /// Prints the man page, or writes one for each command into `--out`.
 pub fn man(args: &ManArgs) -> Outcome {
     if args.out.is_some() {
-        let directory = output_directory(args.out.as_deref(), "man", true)?;
-        clap_mangen::generate_to(Cli::command(), &directory)
-            .map_err(|error| unwritable(&directory, &error))?;
-        print_out(&format!("{}\n", directory.display()))?;
+        let claim = output_directory(args.out.as_deref(), "man", true)?;
+        clap_mangen::generate_to(Cli::command(), &claim.path)
+            .map_err(|error| unwritable(&claim.path, &error))?;
+        print_out(&format!("{}\n", claim.path.display()))?;
         return Ok(Exit::Passed);
     }
     let mut page = Vec::new();

@@ -3,14 +3,16 @@
 mod text;
 
 use super::capacity::{Refined, open_loop_only, refine_points, refined_text};
-use super::sweep::{attainment_text, chosen, judge, rate_table, simulate_grid, sweep_report, verdict};
+use super::sweep::{
+    attainment_text, chosen, judge, rate_table, runs_text, simulate_grid, sweep_report, verdict,
+};
 use crate::args::PlanArgs;
 use crate::exit::{CommandError, Exit, Outcome};
 use crate::point::PointResult;
-use crate::study::{Study, exit_by_gate, shown};
+use crate::study::{Study, exit_by_gate};
 use scaleproof_pack::balance::{Balance, balance};
 use scaleproof_pack::capacity::Capacity;
-use scaleproof_pack::plan::{Plan, PlanInput, plan};
+use scaleproof_pack::plan::{Plan, PlanInput, fewest_passing, plan};
 use scaleproof_pack::report_html::{FleetCapacity, PlanPage, plan_html};
 use serde::Serialize;
 use serde_json::json;
@@ -21,12 +23,13 @@ pub fn run(args: &PlanArgs) -> Outcome {
     open_loop_only(&args.capacity.sweep)?;
     let mut study = Study::open(&args.capacity.sweep.common, "plan")?;
     let (grid, found) = simulate_grid(&mut study, &args.capacity.sweep)?;
-    let sweep_text = format!("{}\n{}", rate_table(&study, &grid), verdict(&found));
+    let sweep_text =
+        format!("{}\n{}{}", rate_table(&study, &grid), verdict(&found), runs_text(&study, &grid));
     if found.capacity_rps.is_none() {
         study.finish(chosen(&study, &grid, &found), &sweep_report(&study, &grid, &found))?;
-        let json = json!({"pack": shown(&study.directory), "capacity_rps": null, "capacity": found});
-        study.print(
-            &json,
+        study.publish(
+            "plan",
+            &json!({"capacity_rps": null, "capacity": found}),
             &format!("{sweep_text}no plan: no tested rate passes, test lower ones with --rps\n"),
         )?;
         return Ok(Exit::Failed);
@@ -53,9 +56,9 @@ pub fn run(args: &PlanArgs) -> Outcome {
         },
         plans.iter().map(PeakPlan::text).collect::<String>()
     ) + &if plans.len() > 1 { peaks_table(&plans) } else { String::new() };
-    study.print(
+    study.publish(
+        "plan",
         &json!({
-            "pack": shown(&study.directory),
             "capacity_rps": found.capacity_rps,
             "capacity_per_replica_rps": first.arithmetic.capacity_per_replica_rps,
             "required_replicas": first.arithmetic.required_replicas,
@@ -78,6 +81,8 @@ struct PeakPlan {
     at_peak: AtPeak,
     /// The planned replicas less the spare ones, or less one: what is left after a loss.
     after_loss: Option<AtPeak>,
+    /// The fewest replicas that carry the peak in a simulation, whatever the utilization.
+    smallest_fleet: SmallestFleet,
     /// The planned fleet's own capacity.
     scaling: Scaling,
     #[serde(skip)]
@@ -93,6 +98,16 @@ struct AtPeak {
     pass: bool,
     failing_gates: Vec<String>,
     summary: String,
+}
+
+/// What the search for the smallest fleet found. The plan is not made from it: it has no headroom.
+#[derive(Serialize)]
+struct SmallestFleet {
+    /// Null if twice the required replicas do not pass.
+    replicas: Option<u32>,
+    gpus: Option<u32>,
+    /// The fleets that were simulated at the peak, by replicas.
+    simulated: Vec<AtPeak>,
 }
 
 /// Division against simulation.
@@ -140,15 +155,40 @@ fn plan_peak(
     })
     .map_err(CommandError::bad_input)?;
     let planned = arithmetic.planned_replicas;
+    let left = planned.checked_sub(args.spare.max(1)).filter(|&left| left > 0);
+    let required = arithmetic.required_replicas;
+    simulate_fleets(
+        study,
+        grid,
+        peak_rps,
+        &[planned, left.unwrap_or(planned), required, required.saturating_add(1)],
+    )?;
     let (at_peak, at_peak_index) = simulate_at(study, grid, peak_rps, planned)?;
-    let lost = args.spare.max(1);
-    let after_loss = match planned.checked_sub(lost).filter(|&left| left > 0) {
+    let after_loss = match left {
         Some(left) => Some(simulate_at(study, grid, peak_rps, left)?.0),
         None => None,
     };
+    let smallest_fleet = smallest_fleet(study, grid, peak_rps, required)?;
     let measured = chosen(study, grid, found);
     let scaling = scale(study, args, base, planned, peak_rps, measured, found)?;
-    Ok(PeakPlan { arithmetic, at_peak, after_loss, scaling, at_peak_index })
+    Ok(PeakPlan { arithmetic, at_peak, after_loss, smallest_fleet, scaling, at_peak_index })
+}
+
+/// Simulates the fleets that will be asked for at the peak, as many of them at once as there are cores. One that no
+/// memory holds is left out here, and refused where it is asked for.
+fn simulate_fleets(
+    study: &mut Study,
+    grid: &[usize],
+    peak_rps: f64,
+    fleets: &[u32],
+) -> Result<(), CommandError> {
+    let runs = study.runs(grid);
+    let held = fleets.iter().copied().filter(|&replicas| study.loaded.check_fleet(replicas).is_ok());
+    let points: Vec<_> = held
+        .flat_map(|replicas| runs.iter().map(move |&run| (run, replicas)))
+        .map(|(run, replicas)| study.at_rate(peak_rps, run, Some(replicas)))
+        .collect();
+    study.simulate("fleets at the peak", &points).map(|_| ())
 }
 
 fn simulate_at(
@@ -159,7 +199,7 @@ fn simulate_at(
 ) -> Result<(AtPeak, usize), CommandError> {
     let points: Vec<_> =
         study.runs(grid).into_iter().map(|run| study.at_rate(peak_rps, run, Some(replicas))).collect();
-    let indices = study.simulate("the planned fleet", &points)?;
+    let indices = study.simulate("a fleet at the peak", &points)?;
     let first = &study.results[indices[0]].report;
     let judged = judge(study, &indices);
     let verdict = &judged.rates[0];
@@ -172,6 +212,33 @@ fn simulate_at(
         summary: format!("{}, queue {}", attainment_text(first), first.queue_trend.word()),
     };
     Ok((at_peak, indices[0]))
+}
+
+/// Simulates the required fleet, that of one replica more, and as many others as it takes to find the smallest that
+/// passes.
+fn smallest_fleet(
+    study: &mut Study,
+    grid: &[usize],
+    peak_rps: f64,
+    required: u32,
+) -> Result<SmallestFleet, CommandError> {
+    let mut simulated: Vec<AtPeak> = Vec::new();
+    let passes = |replicas: u32| -> Result<bool, CommandError> {
+        let (at_peak, _) = simulate_at(study, grid, peak_rps, replicas)?;
+        let pass = at_peak.pass;
+        simulated.push(at_peak);
+        Ok(pass)
+    };
+    let replicas = fewest_passing(required, passes)?;
+    let more = required.saturating_add(1);
+    if study.loaded.check_fleet(more).is_ok() {
+        let (at_peak, _) = simulate_at(study, grid, peak_rps, more)?;
+        simulated.push(at_peak);
+    }
+    simulated.sort_by_key(|at_peak| at_peak.replicas);
+    simulated.dedup_by_key(|at_peak| at_peak.replicas);
+    let gpus = replicas.map(|replicas| replicas.saturating_mul(study.loaded.gpus_per_replica()));
+    Ok(SmallestFleet { replicas, gpus, simulated })
 }
 
 /// Finds the planned fleet's own capacity, starting from what division says.

@@ -1,11 +1,10 @@
 //! `scaleproof schedule`: the frozen schedule as CSV, or as another load generator replays it.
 
-use super::simulate::load_of;
+use super::simulate::point_of;
 use crate::args::{Format, Replay, ScheduleArgs};
 use crate::exit::{CommandError, Exit, Outcome};
 use crate::files::{Pending, unwritable};
 use crate::input;
-use crate::point::Point;
 use crate::progress::say;
 use crate::study::{print_out, shown};
 use scaleproof_pack::schedule::{self, ExportError, Exported, ReplayTool, Schedule};
@@ -13,19 +12,14 @@ use std::path::Path;
 
 /// Runs the command: to `--out FILE`, or else to standard output with the hash on standard error.
 pub fn run(args: &ScheduleArgs) -> Outcome {
-    let loaded = input::load(&args.common)?;
-    let point = Point {
-        load: load_of(&args.load, &loaded)?,
-        run: args.run,
-        replicas: loaded.manifest.engine.placement.replicas,
-        shared_prefixes: loaded.shared_prefixes(&args.common.cache)?,
-    };
+    let loaded = input::load(&args.source)?;
+    let point = point_of(&args.source, &args.point, None, &loaded)?;
     let schedule = point.schedule(&loaded)?;
     if let Some(tool) = args.replay {
         return replay(args, &schedule, tool_of(tool));
     }
     let mut csv = Vec::new();
-    let Some(path) = &args.common.out else {
+    let Some(path) = &args.out else {
         schedule::write_csv(&schedule, &loaded.manifest, &mut csv).map_err(CommandError::could_not_run)?;
         print_out(&String::from_utf8_lossy(&csv))?;
         say(&format!("schedule hash {}", schedule.hash));
@@ -35,7 +29,7 @@ pub fn run(args: &ScheduleArgs) -> Outcome {
     schedule::write_csv(&schedule, &loaded.manifest, &mut file).map_err(|error| unwritable(path, &error))?;
     file.keep()?;
     let requests = schedule.measured.requests.len();
-    print_out(&match args.common.format {
+    print_out(&match args.format {
         Format::Json => format!(
             "{}\n",
             serde_json::json!({"schedule": shown(path), "schedule_hash": schedule.hash, "measured_requests": requests})
@@ -58,7 +52,7 @@ fn tool_of(replay: Replay) -> ReplayTool {
 /// Writes the schedule for another tool, and says how to run it.
 fn replay(args: &ScheduleArgs, schedule: &Schedule, tool: ReplayTool) -> Outcome {
     let block_tokens = args.block_tokens.unwrap_or_else(|| tool.block_tokens());
-    let Some(path) = &args.common.out else {
+    let Some(path) = &args.out else {
         let mut rows = Vec::new();
         let written = schedule::write_replay(schedule, tool, block_tokens, &mut rows);
         let exported = written.map_err(|error| refused(args, None, &error))?;
@@ -71,7 +65,7 @@ fn replay(args: &ScheduleArgs, schedule: &Schedule, tool: ReplayTool) -> Outcome
     let exported = written.map_err(|error| refused(args, Some(path), &error))?;
     file.keep()?;
     let name = shown(path);
-    print_out(&match args.common.format {
+    print_out(&match args.format {
         Format::Json => format!(
             "{}\n",
             serde_json::json!({
@@ -99,7 +93,7 @@ fn refused(args: &ScheduleArgs, path: Option<&Path>, error: &ExportError) -> Com
     match (error, path) {
         (ExportError::Io(error), Some(path)) => unwritable(path, error),
         (ExportError::Io(error), None) => CommandError::could_not_run(error),
-        _ => CommandError::bad_input(format!("{}: {error}", args.common.scenario.display())),
+        _ => CommandError::bad_input(format!("{}: {error}", args.source.scenario.display())),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `scaleproof simulate`: one operating point.
 
-use crate::args::{LoadArgs, SimulateArgs};
+use crate::args::{LoadArgs, PointArgs, SimulateArgs, SourceArgs};
 use crate::exit::{CommandError, Outcome};
 use crate::input::Loaded;
 use crate::point::Point;
@@ -13,7 +13,7 @@ use serde::Serialize;
 /// Runs the command.
 pub fn run(args: &SimulateArgs) -> Outcome {
     let study = Study::open(&args.common, "simulate")?;
-    let point = point_of(args, &study.loaded)?;
+    let point = point_of(&args.common.source, &args.point, args.replicas, &study.loaded)?;
     let result = study.simulate_alone(&point)?;
     study.print(
         &Printed { pack: shown(&study.directory), report: &result.report },
@@ -30,20 +30,25 @@ struct Printed<'a> {
     report: &'a Report,
 }
 
-/// The point that the arguments ask for.
-pub fn point_of(args: &SimulateArgs, loaded: &Loaded) -> Result<Point, CommandError> {
-    let replicas = args.replicas.unwrap_or(loaded.manifest.engine.placement.replicas);
+/// The point that the arguments ask for; on the manifest's own fleet unless `replicas` says otherwise.
+pub fn point_of(
+    source: &SourceArgs,
+    point: &PointArgs,
+    replicas: Option<u32>,
+    loaded: &Loaded,
+) -> Result<Point, CommandError> {
+    let replicas = replicas.unwrap_or(loaded.manifest.engine.placement.replicas);
     loaded.check_fleet(replicas)?;
     Ok(Point {
-        load: load_of(&args.load, loaded)?,
-        run: args.run,
+        load: load_of(&point.load, loaded)?,
+        run: point.run,
         replicas,
-        shared_prefixes: loaded.shared_prefixes(&args.common.cache)?,
+        shared_prefixes: loaded.shared_prefixes(&source.cache)?,
     })
 }
 
 /// The load that the arguments ask for: by default the scenario's highest rate, or a trace's own.
-pub fn load_of(args: &LoadArgs, loaded: &Loaded) -> Result<Load, CommandError> {
+fn load_of(args: &LoadArgs, loaded: &Loaded) -> Result<Load, CommandError> {
     if let Some(concurrency) = args.concurrency {
         return Ok(Load::Closed { concurrency });
     }

@@ -2,12 +2,12 @@
 
 mod text;
 
-pub use text::{attainment_text, rate_table, verdict};
+pub use text::{attainment_text, rate_table, runs_text, verdict};
 
 use crate::args::{Cache, SweepArgs};
 use crate::exit::{CommandError, Outcome};
 use crate::point::Point;
-use crate::study::{Study, exit_by_gate, shown};
+use crate::study::{Study, exit_by_gate};
 use scaleproof_pack::capacity::{Capacity, Judgement, capacity};
 use scaleproof_pack::report::Report;
 use scaleproof_pack::report_html::{
@@ -40,8 +40,9 @@ pub fn run(args: &SweepArgs) -> Outcome {
     let top = open.first().or(experiments.iter().collect::<Vec<_>>().first()).map_or(0, |e| e.chosen);
     study.finish(top, &study_html(&study.title(), &sections, &study.point_names()))?;
     let text: String = experiments.iter().map(|e| format!("{}\n\n{}\n", e.name, e.text)).collect();
-    study.print(
-        &json!({"pack": shown(&study.directory), "capacity_rps": capacity_rps, "experiments": experiments}),
+    study.publish(
+        "sweep",
+        &json!({"capacity_rps": capacity_rps, "experiments": experiments}),
         text.trim_end_matches('\n'),
     )?;
     exit_by_gate(passed)
@@ -66,11 +67,11 @@ struct Experiment {
 }
 
 fn cache_states(args: &SweepArgs, study: &Study) -> Vec<bool> {
-    if args.common.cache.is_empty() {
+    if args.common.source.cache.is_empty() {
         return vec![study.shared_prefixes];
     }
     let mut states = Vec::new();
-    for cache in &args.common.cache {
+    for cache in &args.common.source.cache {
         let warm = *cache == Cache::Warm;
         if !states.contains(&warm) {
             states.push(warm);
@@ -88,7 +89,13 @@ fn open_loop(study: &mut Study, args: &SweepArgs) -> Result<Experiment, CommandE
     let cache = study.cache_word();
     let name = format!("Open loop, {cache} cache: the capacity");
     Ok(Experiment {
-        text: format!("{}{}\n{}", rate_table(study, &grid), cache_text(study, &grid), verdict(&found)),
+        text: format!(
+            "{}{}\n{}{}",
+            rate_table(study, &grid),
+            cache_text(study, &grid),
+            verdict(&found),
+            runs_text(study, &grid)
+        ),
         section: sweep_section(&sweep_page(
             study,
             &name,
@@ -130,10 +137,11 @@ fn closed_loop(study: &mut Study, args: &SweepArgs) -> Result<Experiment, Comman
     let chosen = grid.iter().position(|i| level(i).map(|(n, _)| n) == found.saturation_concurrency);
     Ok(Experiment {
         text: format!(
-            "{}{}\n{}",
+            "{}{}\n{}{}",
             closed_table(study, &grid),
             cache_text(study, &grid),
-            saturation_text(&found)
+            saturation_text(&found),
+            runs_text(study, &grid)
         ),
         section: closed_section(&page),
         chosen: grid[chosen.unwrap_or(0)],

@@ -30,10 +30,11 @@ pub fn run(args: &WhatifArgs) -> Outcome {
         .iter()
         .map(|text| Axis::parse(text).map_err(CommandError::bad_input))
         .collect::<Result<_, _>>()?;
-    let sources = Sources::read(&args.common)?;
+    let sources = Sources::read(&args.common.source)?;
     let base = sources.build(&[])?;
     let mut grid = Grid::new(args, &axes, &sources, &base)?;
-    let directory = pack_directory(&args.common, "whatif")?;
+    let claim = pack_directory(&args.common, "whatif")?;
+    let directory = claim.path.clone();
     grid.explore()?;
     output::write(&grid, &directory)?;
     output::print(&grid, &directory, args.common.format)?;
@@ -82,8 +83,8 @@ struct Searched {
 /// all give the same numbers.
 fn refuse_overridden(args: &WhatifArgs, axes: &[Axis]) -> Result<(), CommandError> {
     let fixed = [
-        ("client.request_schedule_seed", args.common.seed.map(|_| "--seed says which")),
-        ("experiment.cache", args.common.cache.first().map(|_| "--cache says which")),
+        ("client.request_schedule_seed", args.common.source.seed.map(|_| "--seed says which")),
+        ("experiment.cache", args.common.source.cache.first().map(|_| "--cache says which")),
         ("experiment.repeats", Some("each cell is one run")),
         ("experiment.rates_rps", Some("rates are varied as peak or rps")),
     ];
@@ -299,7 +300,7 @@ impl<'a> Grid<'a> {
             load: Load::Open { rps },
             run: 0,
             replicas: self.configurations[index].replicas,
-            shared_prefixes: loaded.shared_prefixes(&self.args.common.cache)?,
+            shared_prefixes: loaded.shared_prefixes(&self.args.common.source.cache)?,
         };
         let report = point.report(&loaded, progress).map_err(|error| CommandError {
             message: format!("{}at {rps} requests/s: {error}", self.label(index)),

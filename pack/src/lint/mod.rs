@@ -23,6 +23,7 @@
 
 mod document;
 mod manifest;
+mod replay;
 pub mod rules;
 mod scenario;
 mod settings;
@@ -33,6 +34,7 @@ use crate::fault::{Fault, Faults};
 use crate::manifest::Manifest;
 use crate::yaml::{self, Value};
 use document::Document;
+pub use replay::lint_replay;
 use serde::Serialize;
 
 /// What makes a configuration worthless.
@@ -71,7 +73,7 @@ pub struct Lint {
     pub kind: Kind,
     /// By line.
     pub findings: Vec<Finding>,
-    /// Fields of foreign settings that no rule could read: what they say was not judged.
+    /// Fields of foreign settings that no rule could read, with the nearest known name: what they say was not judged.
     pub unread_fields: Vec<String>,
 }
 

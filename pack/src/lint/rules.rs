@@ -76,6 +76,10 @@ rules! {
     SMALL_CLASS: "small-class",
         "the class cannot reach the successes that its gate asks for, even if every request is answered",
         "schedule more requests: the gate's successes over (1 - error_rate_max) for the rarest class, and a tenth more";
+    BEYOND_CONTEXT: "beyond-context",
+        "the engine refuses a request that its context or KV pool cannot hold: each is an error, and more of them than \
+         error_rate_max fail every rate",
+        "take a trace or window without them, or a profile with a longer context";
     SMALL_GATE: "small-gate",
         "below 2,000 successes the interval of an attainment near 95 % is wider than two points: a class passes or \
          fails by chance",

@@ -2,6 +2,7 @@
 
 use super::document::Document;
 use super::rules;
+use crate::fault::suggestion;
 use crate::manifest::is_movable;
 use crate::percentile::rank;
 use crate::report::{EXPLORATORY_BELOW, P99_SUCCESSES_MIN};
@@ -32,7 +33,11 @@ const NUMBERS: [&str; 6] =
 
 /// The fields that no rule could read: unknown ones, and text where a number is meant.
 pub(super) fn unread(document: &Document<'_>) -> Vec<String> {
-    let mut unread = document.unknown(&FIELDS);
+    let named = |field: String| match suggestion(&field, FIELDS) {
+        hint if hint.starts_with("did you mean") => format!("{field} ({hint})"),
+        _ => field,
+    };
+    let mut unread: Vec<String> = document.unknown(&FIELDS).into_iter().map(named).collect();
     let no_number = |field: &&str| document.get(field).is_some() && document.number(field).is_none();
     unread.extend(NUMBERS.iter().filter(|field| no_number(field)).map(|field| (*field).to_owned()));
     unread

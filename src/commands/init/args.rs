@@ -38,7 +38,7 @@ pub struct InitArgs {
     /// TPOT cutoff of a trace's classes, in milliseconds
     #[arg(long, value_name = "MS", default_value = "50", value_parser = rate)]
     pub tpot_ms: f64,
-    /// Offered rates of the sweep, rising [default: 1, 2, 4 and 8 for each replica; around the trace's own]
+    /// Offered rates of the sweep, rising [default: twelve from 1 to 8.2 for each replica; around a trace's own]
     #[arg(long, value_name = "R,R,...", value_delimiter = ',', value_parser = rate)]
     pub rates: Vec<f64>,
     /// The engine and its exact version [default: the profile's name and the hash of its file]

@@ -1,10 +1,14 @@
 //! A few questions, for someone at a terminal who gave no flags.
 
 use super::args::{InitArgs, class};
+use super::traffic::usual_rates_rps;
 use crate::args::rate;
 use crate::exit::CommandError;
 use std::io::{BufRead, Write};
 use std::path::PathBuf;
+
+/// Mixes that miss 1 by less than this sum to 1: half of what the manifest forgives.
+const MIX_NEAR: f64 = 1e-6;
 
 /// Asks on one side and reads answers from the other.
 pub struct Questions<R, W> {
@@ -71,18 +75,23 @@ pub fn complete<R: BufRead, W: Write>(
     questions.say("Classes of requests: name:mix:input:output:ttft_ms:tpot_ms. Mixes sum to 1.\n");
     loop {
         let left = 1.0 - args.classes.iter().map(|class| class.mix).sum::<f64>();
-        if left < 1e-6 {
+        if left < MIX_NEAR {
             break;
         }
         let usual = format!("class{}:{:.4}:1024:128:500:40", args.classes.len() + 1, left);
         args.classes.push(questions.ask("class", &usual, |text| {
-            class(text)
-                .and_then(|spec| if spec.mix > 0.0 { Ok(spec) } else { Err("mix: expected above 0".into()) })
+            let spec = class(text)?;
+            if spec.mix > 0.0 && spec.mix <= left + MIX_NEAR {
+                Ok(spec)
+            } else {
+                Err(format!("mix: found {}; expected above 0, at most the {left:.4} that are left", spec.mix))
+            }
         })?);
     }
     if args.rates.is_empty() {
-        let per_replica = |factor: u32| (factor * args.replicas.unwrap_or(1)).to_string();
-        let usual = [1, 2, 4, 8].map(per_replica).join(",");
+        let usual: Vec<String> =
+            usual_rates_rps(args.replicas.unwrap_or(1)).iter().map(f64::to_string).collect();
+        let usual = usual.join(",");
         args.rates = questions.ask("offered rates, requests per second", &usual, |text| {
             text.split(',').map(|part| rate(part.trim())).collect()
         })?;

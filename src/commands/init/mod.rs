@@ -13,6 +13,8 @@ pub use args::InitArgs;
 use crate::args::Format;
 use crate::exit::{CommandError, Exit, Outcome};
 use crate::files::{self, MANIFEST, SCENARIO, read_text, unwritable};
+use crate::input;
+use crate::progress::say;
 use crate::study::{print_out, shown};
 use scaleproof_pack::hash::sha256_hex;
 use scaleproof_pack::manifest::Manifest;
@@ -59,6 +61,12 @@ pub fn run(args: &InitArgs) -> Outcome {
     for (file, text) in files.iter().zip(&texts) {
         files::write(file, text.as_bytes())?;
     }
+    for finding in super::lint::of_trace(&input::load_with_trace_if_there(&args.dir)?)? {
+        say(&format!(
+            "warning: {}:{}: {}: found {}; {}",
+            finding.file, finding.line, finding.rule, finding.found, finding.repair
+        ));
+    }
     let [manifest, scenario] = files.map(|file| shown(&file));
     print_out(&match args.format {
         Format::Json => {
@@ -77,8 +85,9 @@ fn check(
 ) -> Result<(), CommandError> {
     let name = |file: &str| format!("{} (from the flags, not written)", directory.join(file).display());
     let manifest = Manifest::parse(&name(MANIFEST), manifest).map_err(CommandError::bad_input)?;
-    Scenario::parse(&name(SCENARIO), scenario, profile, &manifest).map_err(CommandError::bad_input)?;
-    Ok(())
+    let scenario =
+        Scenario::parse(&name(SCENARIO), scenario, profile, &manifest).map_err(CommandError::bad_input)?;
+    scenario.check_lengths(&name(MANIFEST), &manifest).map_err(CommandError::bad_input)
 }
 
 fn answers(args: &InitArgs) -> Result<Answers, CommandError> {

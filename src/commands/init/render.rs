@@ -2,7 +2,11 @@
 
 use super::Answers;
 use super::traffic::{TraceTraffic, Traffic};
+use scaleproof_pack::report::EXPLORATORY_BELOW;
 use std::fmt::Write;
+
+/// Successes that each class's gate asks for.
+const GATE_SUCCESSES: usize = EXPLORATORY_BELOW as usize;
 
 /// Comments begin in this column, where there is room.
 const COMMENT_COLUMN: usize = 52;
@@ -133,7 +137,7 @@ fn client(lines: &mut Lines, answers: &Answers) {
 fn trace_classes(lines: &mut Lines, trace: &TraceTraffic) {
     lines.add("workload:", "the classes; a row belongs to the first whose `when` takes it");
     for class in &trace.classes {
-        let few = if class.rows < 2_000 { ": too few for its gate" } else { "" };
+        let few = if class.rows < GATE_SUCCESSES { ": too few for its gate" } else { "" };
         let comment = format!("{}: {} of {} rows{few}", class.rule, class.rows, trace.rows);
         lines.add(&format!("  - name: {}", quoted(&class.name)), &comment);
         if let Some(bound) = class.input_max {
@@ -154,7 +158,10 @@ fn cutoffs(lines: &mut Lines, ttft_ms: f64, tpot_ms: f64) {
 fn acceptance(lines: &mut Lines) {
     lines.add("acceptance:", "the gates that a rate must pass to count as capacity");
     lines.add("  class_slo_attainment_min: 0.95", "of each class's successes inside both cutoffs");
-    lines.add("  min_successful_samples_per_class: 2000", "fewer say too little about a P95");
+    lines.add(
+        &format!("  min_successful_samples_per_class: {GATE_SUCCESSES}"),
+        "fewer say too little about a P95",
+    );
     lines.add("  error_rate_max: 0.01", "of all attempts");
     lines.add("  queue_trend_required: flat", "a queue that grows is above capacity");
     lines.add("  target_utilization: 0.75", "a planned fleet runs at this share of its capacity");

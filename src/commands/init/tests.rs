@@ -92,15 +92,20 @@ fn a_trace_has_classes_by_quantiles_of_its_prompts() {
 #[test]
 fn questions_are_asked_until_they_are_answered() {
     let mut prompts = Vec::new();
-    let typed = format!("nowhere.yaml\n{PROFILE}\n0\n2\nchat:0.4:10:10:500:40\nbad\n\n\n");
+    let typed =
+        format!("nowhere.yaml\n{PROFILE}\n0\n2\nchat:0.4:10:10:500:40\nbad\nmore:0.7:10:10:500:40\n\n\n");
     let answered =
         ask::complete(&args(&[]), &mut ask::Questions::new(typed.as_bytes(), &mut prompts)).unwrap();
     assert_eq!(answered.replicas, Some(2));
     assert_eq!(answered.classes.len(), 2);
     assert!((answered.classes[1].mix - 0.6).abs() < 1e-9, "the rest is offered");
-    assert_eq!(answered.rates, [2.0, 4.0, 8.0, 16.0]);
+    assert_eq!((answered.rates.len(), answered.rates[3], answered.rates[11]), (12, 3.6, 16.4));
     let prompts = String::from_utf8(prompts).unwrap();
     assert!(prompts.contains("found no file nowhere.yaml") && prompts.contains("expected six"), "{prompts}");
+    assert!(
+        prompts.contains("mix: found 0.7; expected above 0, at most the 0.6000 that are left"),
+        "{prompts}"
+    );
     let ended = ask::complete(&args(&[]), &mut ask::Questions::new(&b"\n"[..], std::io::sink()));
     assert!(ended.is_err(), "an end of the answers is no answer");
 }

@@ -85,11 +85,20 @@ impl Traffic {
     pub fn usual_rates_rps(&self, replicas: u32) -> Vec<f64> {
         match self {
             Traffic::Trace(TraceTraffic { rate_rps: Some(own), .. }) => {
-                [0.5, 1.0, 1.5, 2.0].map(|factor| three_digits(own * factor)).to_vec()
+                [0.5, 0.6, 0.7, 0.85, 1.0, 1.2, 1.4, 1.7, 2.0]
+                    .map(|factor| three_digits(own * factor))
+                    .to_vec()
             }
-            _ => [1.0, 2.0, 4.0, 8.0].map(|rate| rate * f64::from(replicas)).to_vec(),
+            _ => usual_rates_rps(replicas),
         }
     }
+}
+
+/// Rates for a first sweep where nothing is known of the traffic's own, a fifth apart: a plan divides the highest that
+/// passes, so it asks for up to that much too many replicas.
+pub fn usual_rates_rps(replicas: u32) -> Vec<f64> {
+    const OF_ONE: [f64; 12] = [1.0, 1.2, 1.5, 1.8, 2.2, 2.7, 3.3, 3.9, 4.7, 5.6, 6.8, 8.2];
+    OF_ONE.map(|rate| three_digits(rate * f64::from(replicas))).to_vec()
 }
 
 /// A positive number with three significant digits.

@@ -1,8 +1,9 @@
 //! What `scaleproof plan` says in words.
 
-use super::{AtPeak, PeakPlan, Scaling};
+use super::{AtPeak, PeakPlan, Scaling, SmallestFleet};
 use crate::commands::capacity::Refined;
-use crate::table::{number, percent, table};
+use crate::table::{counted, number, percent, table};
+use scaleproof_pack::plan::Plan;
 
 impl Scaling {
     /// Whether division holds, to within what the searches can tell, and what moved.
@@ -40,19 +41,21 @@ impl PeakPlan {
     pub fn text(&self) -> String {
         let plan = &self.arithmetic;
         let mut text = format!(
-            "peak {} requests/s: {} per replica x {} utilization -> ceil({} / {:.3}) = {} replicas, {} GPUs\n",
+            "peak {} requests/s: {} per replica x {} utilization -> ceil({} / {:.3}) = {}, {}\n",
             plan.peak_rps,
             plan.capacity_per_replica_rps,
             plan.target_utilization,
             plan.peak_rps,
             plan.capacity_per_replica_rps * plan.target_utilization,
-            plan.required_replicas,
-            plan.required_gpus
+            counted(plan.required_replicas.into(), "replica"),
+            counted(plan.required_gpus.into(), "GPU")
         );
         if plan.spare_replicas > 0 {
             text += &format!(
-                "with {} spare: {} replicas, {} GPUs\n",
-                plan.spare_replicas, plan.planned_replicas, plan.planned_gpus
+                "with {} spare: {}, {}\n",
+                plan.spare_replicas,
+                counted(plan.planned_replicas.into(), "replica"),
+                counted(plan.planned_gpus.into(), "GPU")
             );
         }
         text += &self.at_peak.text("simulated at the peak");
@@ -60,6 +63,7 @@ impl PeakPlan {
             || "after a loss: no replica is left\n".to_owned(),
             |lost| lost.text("after a loss, at the peak"),
         );
+        text += &self.smallest_fleet.text(plan);
         let scaling = &self.scaling;
         text += &format!(
             "the planned fleet's own capacity: {:.2} requests/s, by division {:.2}: {}\n",
@@ -74,6 +78,29 @@ impl PeakPlan {
     }
 }
 
+impl SmallestFleet {
+    /// Beside the division's answer, which stays the plan.
+    fn text(&self, plan: &Plan) -> String {
+        let fewest = match (self.replicas, self.gpus) {
+            (Some(replicas), Some(gpus)) => {
+                format!("{}, {}", counted(replicas.into(), "replica"), counted(gpus.into(), "GPU"))
+            }
+            _ => "none found".to_owned(),
+        };
+        let tested: Vec<String> = self
+            .simulated
+            .iter()
+            .map(|at| format!("{} {}", at.replicas, if at.pass { "passes" } else { "fails" }))
+            .collect();
+        format!(
+            "smallest fleet that passes at the peak: {fewest} ({}); division at {} utilization: {}\n",
+            tested.join(", "),
+            plan.target_utilization,
+            plan.required_replicas
+        )
+    }
+}
+
 impl AtPeak {
     fn text(&self, label: &str) -> String {
         let verdict = match (self.repeats, self.pass) {
@@ -81,21 +108,22 @@ impl AtPeak {
             (1, false) => format!("FAILS {}", self.failing_gates.join(", ")),
             _ => format!("{} of {} repeats pass", self.repeats_passing, self.repeats),
         };
-        format!("{label}, {} replicas: {verdict} ({})\n", self.replicas, self.summary)
+        format!("{label}, {}: {verdict} ({})\n", counted(self.replicas.into(), "replica"), self.summary)
     }
 }
 
 /// A row a peak.
 pub fn peaks_table(plans: &[PeakPlan]) -> String {
     let headers = [
-        "peak",
+        "peak rps",
         "replicas",
         "GPUs",
         "at the peak",
         "after a loss",
-        "fleet capacity",
+        "smallest that passes",
+        "fleet capacity rps",
         "of linear",
-        "headroom",
+        "headroom rps",
     ];
     let word = |at: &AtPeak| if at.pass { "pass".to_owned() } else { "fail".to_owned() };
     let row = |planned: &PeakPlan| {
@@ -105,6 +133,7 @@ pub fn peaks_table(plans: &[PeakPlan]) -> String {
             planned.arithmetic.planned_gpus.to_string(),
             word(&planned.at_peak),
             planned.after_loss.as_ref().map_or_else(|| "-".to_owned(), word),
+            planned.smallest_fleet.replicas.map_or_else(|| "-".to_owned(), |n| n.to_string()),
             number(Some(planned.scaling.simulated.capacity_refined_rps), 1),
             percent(Some(planned.scaling.ratio)),
             number(Some(planned.scaling.headroom_rps), 1),

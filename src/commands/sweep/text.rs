@@ -1,8 +1,9 @@
 //! What `scaleproof sweep`, `capacity` and `plan` print of simulated points: tables and verdicts.
 
 use crate::point::PointResult;
+use crate::report_text::merged;
 use crate::study::Study;
-use crate::table::{number, percent, table};
+use crate::table::{counted, number, percent, table};
 use scaleproof_pack::cache::CacheReport;
 use scaleproof_pack::capacity::Capacity;
 use scaleproof_pack::percentile::rank;
@@ -20,8 +21,16 @@ fn levels<'a>(study: &'a Study, grid: &[usize]) -> Vec<Vec<&'a Report>> {
 pub fn closed_table(study: &Study, grid: &[usize]) -> String {
     let first_class = study.loaded.manifest.classes[0].name.as_str();
     let (ttft, tpot) = (format!("{first_class} P95 TTFT ms"), "P95 TPOT ms");
-    let headers =
-        ["clients", "completed", "output tok/s", "errors", "attainment", ttft.as_str(), tpot, "mean E2E ms"];
+    let headers = [
+        "clients",
+        "completed rps",
+        "output tok/s",
+        "errors",
+        "attainment",
+        ttft.as_str(),
+        tpot,
+        "mean E2E ms",
+    ];
     let row = |repeats: &Vec<&Report>| {
         let over = |digits: usize, get: &dyn Fn(&Report) -> Option<f64>| range(repeats, digits, get);
         vec![
@@ -66,16 +75,24 @@ pub fn cache_text(study: &Study, grid: &[usize]) -> String {
     )
 }
 
+/// What the runs of a grid warn of.
+pub fn runs_text(study: &Study, grid: &[usize]) -> String {
+    let warnings = grid.iter().flat_map(|&i| &study.results[i].report.warnings);
+    merged(warnings).iter().map(|warning| format!("warning: some runs: {warning}\n")).collect()
+}
+
 /// The saturation point in words.
 pub fn saturation_text(found: &Saturation) -> String {
     let point = match (found.saturation_concurrency, found.reached) {
         (Some(clients), true) => format!(
-            "saturation: {clients} clients reach 95 % of the highest throughput, {:.2} requests/s",
+            "saturation: {} reach 95 % of the highest throughput, {:.2} requests/s",
+            counted(clients.into(), "client"),
             found.highest_throughput_rps
         ),
         (Some(clients), false) => {
             format!(
-                "saturation: not reached at {clients} clients, the most tested; test more with --concurrency"
+                "saturation: not reached at {}, the most tested; test more with --concurrency",
+                counted(clients.into(), "client")
             )
         }
         (None, _) => "saturation: no request succeeded".to_owned(),
@@ -87,14 +104,14 @@ pub fn saturation_text(found: &Saturation) -> String {
 pub fn rate_table(study: &Study, grid: &[usize]) -> String {
     let first_class = study.loaded.manifest.classes[0].name.clone();
     let headers = [
-        "offered",
-        "completed",
+        "offered rps",
+        "completed rps",
         "errors",
         "attainment",
         "weakest class",
         "its attainment",
         "its successes",
-        "goodput",
+        "goodput rps",
         "output tok/s",
         &format!("{first_class} P95 TTFT ms"),
         "P95 TPOT ms",

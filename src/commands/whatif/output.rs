@@ -4,13 +4,15 @@ use super::Grid;
 use crate::args::Format;
 use crate::exit::CommandError;
 use crate::files::{self, Pending, unwritable};
+use crate::report_text::merged;
 use crate::study::{print_out, shown};
-use crate::table::{number, table};
+use crate::table::{counted, number, table};
 use scaleproof_pack::grid::What;
 use scaleproof_pack::report_html::{WhatifPage, whatif_html};
-use scaleproof_pack::whatif::{Basis, Cell, Configuration, Tail, write_summary};
+use scaleproof_pack::whatif::{
+    Basis, Cell, Configuration, SmallestFleet, Tail, smallest_fleets, write_summary,
+};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Warnings of the runs that are shown; the JSON has them all.
@@ -19,8 +21,9 @@ const WARNINGS_SHOWN: usize = 5;
 /// Writes the files of the grid: its start, summary.csv, whatif.json and report.html.
 pub fn write(grid: &Grid<'_>, directory: &Path) -> Result<(), CommandError> {
     let base = grid.base;
-    files::write(&directory.join(files::MANIFEST), base.manifest_text.as_bytes())?;
-    files::write(&directory.join(files::SCENARIO), base.scenario_text.as_bytes())?;
+    for (name, text) in base.pack_texts(base.manifest.engine.placement.replicas) {
+        files::write(&directory.join(name), text.as_bytes())?;
+    }
     let path = directory.join(files::SUMMARY);
     let mut file = Pending::create(&path)?;
     let classes: Vec<&str> = base.manifest.classes.iter().map(|class| class.name.as_str()).collect();
@@ -75,6 +78,7 @@ fn json(grid: &Grid<'_>) -> Value {
         "within": grid.args.within,
         "rates_simulated": simulated(grid),
         "configurations": grid.configurations,
+        "smallest_fleets": fleets(grid),
         "warnings": remarks(grid),
     })
 }
@@ -112,6 +116,13 @@ fn remarks(grid: &Grid<'_>) -> Vec<String> {
         remarks.push(format!("{unknown} capacities were not found before the request to stop"));
     }
     for (index, configuration) in grid.configurations.iter().enumerate() {
+        if let Some(rps) = configuration.unjudged_rps() {
+            remarks.push(format!(
+                "{}the search ended at {rps} requests/s, which so short a run cannot judge: the capacity may be \
+                 higher; offer more requests",
+                grid.label(index)
+            ));
+        }
         for rps in configuration.odd_rates() {
             remarks.push(format!(
                 "{}fails at {rps} requests/s although a higher rate passes: rates in between are not resolved",
@@ -119,8 +130,8 @@ fn remarks(grid: &Grid<'_>) -> Vec<String> {
             ));
         }
     }
-    let of_runs: BTreeSet<&String> =
-        grid.configurations.iter().flat_map(|c| &c.tested).flat_map(|tested| &tested.warnings).collect();
+    let tested = grid.configurations.iter().flat_map(|configuration| &configuration.tested);
+    let of_runs = merged(tested.flat_map(|tested| &tested.warnings));
     remarks.extend(of_runs.iter().take(WARNINGS_SHOWN).map(|warning| format!("some runs: {warning}")));
     if of_runs.len() > WARNINGS_SHOWN {
         let more = of_runs.len() - WARNINGS_SHOWN;
@@ -136,6 +147,7 @@ fn text(grid: &Grid<'_>) -> String {
     {
         text += &format!("\n{}", matrix(grid, &axis.name));
     }
+    text += &fleets_text(grid);
     text += &format!("\n{}\n", verdict(grid));
     for remark in remarks(grid) {
         text += &format!("note: {remark}\n");
@@ -143,13 +155,52 @@ fn text(grid: &Grid<'_>) -> String {
     text
 }
 
+/// The smallest fleets, where both replicas and a rate are varied.
+fn fleets(grid: &Grid<'_>) -> Vec<SmallestFleet> {
+    let axis = grid.axes.iter().position(|axis| axis.what == What::Replicas);
+    axis.map_or_else(Vec::new, |axis| smallest_fleets(&grid.configurations, axis))
+}
+
+/// A line for neighbouring rates with the same answer.
+fn fleets_text(grid: &Grid<'_>) -> String {
+    let others: Vec<&str> =
+        grid.axes.iter().filter(|axis| axis.what != What::Replicas).map(|axis| axis.name.as_str()).collect();
+    let name = grid.rate.as_ref().map_or("", |(axis, _)| &axis.name);
+    let fleets = fleets(grid);
+    let same = |a: &SmallestFleet, b: &SmallestFleet| {
+        (&a.settings, a.replicas, a.replicas_within_target)
+            == (&b.settings, b.replicas, b.replicas_within_target)
+    };
+    let line = |rates: &[SmallestFleet]| {
+        let (first, last) = (&rates[0], &rates[rates.len() - 1]);
+        let settings: String =
+            others.iter().zip(&first.settings).map(|(name, value)| format!("{name}={value}, ")).collect();
+        let to = if rates.len() == 1 { String::new() } else { format!(" to {}", last.offered_rps) };
+        let target = match (first.replicas, first.replicas_within_target) {
+            (Some(passing), Some(within)) if within > passing => {
+                format!(" (+{} for the target utilization)", within - passing)
+            }
+            (Some(_), None) if grid.wants_capacity() => {
+                " (none of the grid is within the target utilization)".to_owned()
+            }
+            _ => String::new(),
+        };
+        let fleet = first
+            .replicas
+            .map_or_else(|| "none of the grid".to_owned(), |replicas| counted(replicas.into(), "replica"));
+        format!("smallest fleet for {settings}a {name} of {}{to}: {fleet}{target}\n", first.offered_rps)
+    };
+    let lines: String = fleets.chunk_by(same).map(line).collect();
+    if lines.is_empty() { lines } else { format!("\n{lines}") }
+}
+
 fn capacity_table(grid: &Grid<'_>) -> String {
     let mut headers = axis_names(grid);
     headers.extend([
         "GPUs",
-        "capacity",
-        "fails at",
-        "at target",
+        "capacity rps",
+        "fails at rps",
+        "at target rps",
         "P95 TTFT/cutoff",
         "P95 TPOT/cutoff",
         "rates",
@@ -177,7 +228,7 @@ fn capacity_table(grid: &Grid<'_>) -> String {
 
 fn rate_table(grid: &Grid<'_>) -> String {
     let mut headers = axis_names(grid);
-    headers.extend(["rps", "gates", "goodput", "P95 TTFT/cutoff", "P95 TPOT/cutoff", "failing"]);
+    headers.extend(["rps", "gates", "goodput rps", "P95 TTFT/cutoff", "P95 TPOT/cutoff", "failing"]);
     let mut rows = Vec::new();
     for configuration in &grid.configurations {
         for tested in &configuration.tested {
