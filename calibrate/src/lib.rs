@@ -5,5 +5,6 @@
 
 pub mod fit;
 pub mod fixture;
+pub mod hardware;
 pub mod optimize;
 pub mod worked_example;
