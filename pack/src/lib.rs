@@ -20,6 +20,7 @@ pub mod fault;
 pub mod fields;
 pub mod grid;
 pub mod hash;
+pub mod import;
 pub mod interval;
 pub mod lint;
 pub mod manifest;
