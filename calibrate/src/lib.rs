@@ -6,5 +6,8 @@
 pub mod fit;
 pub mod fixture;
 pub mod hardware;
+pub mod kernels;
+pub mod least_squares;
 pub mod optimize;
+pub mod physics;
 pub mod worked_example;
