@@ -7,6 +7,7 @@ mod distribution;
 mod parse;
 mod workload;
 
+pub(crate) use distribution::lengths;
 pub use parse::is_movable;
 pub use workload::read_prefix_groups;
 

@@ -8,12 +8,14 @@ mod arrivals;
 mod digest;
 mod draw;
 mod error;
+mod export;
 mod extras;
 mod generate;
 mod replay;
 mod table;
 
 pub use error::ScheduleError;
+pub use export::{ExportError, Exported, ReplayTool, write_replay};
 pub use replay::{recorded_rate_rps, trace_rate_rps};
 pub use table::write_csv;
 

@@ -1,5 +1,6 @@
 //! What a benchmark says about one operating point of a system, whichever tool measured it.
 
+use crate::manifest::Distribution;
 use std::fmt;
 
 /// The tool that wrote a result.
@@ -20,6 +21,16 @@ pub enum Tool {
 }
 
 impl Tool {
+    /// All of them.
+    pub const ALL: [Tool; 6] = [
+        Tool::VllmBench,
+        Tool::Aiperf,
+        Tool::Guidellm,
+        Tool::InferencePerf,
+        Tool::RequestsCsv,
+        Tool::PointTable,
+    ];
+
     /// The word in files and tables.
     #[must_use]
     pub fn word(self) -> &'static str {
@@ -46,6 +57,9 @@ pub enum Clock {
 }
 
 impl Clock {
+    /// All of them.
+    pub const ALL: [Clock; 3] = [Clock::Monotonic, Clock::Wall, Clock::Unstated];
+
     /// The word in files.
     #[must_use]
     pub fn word(self) -> &'static str {
@@ -69,12 +83,15 @@ pub enum EndRule {
 }
 
 impl EndRule {
+    /// All of them.
+    pub const ALL: [EndRule; 3] = [EndRule::LastToken, EndRule::StreamEnd, EndRule::Unstated];
+
     /// The word in files and messages.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
-            EndRule::LastToken => "last token",
-            EndRule::StreamEnd => "stream end",
+            EndRule::LastToken => "last_token",
+            EndRule::StreamEnd => "stream_end",
             EndRule::Unstated => "unstated",
         }
     }
@@ -113,19 +130,22 @@ impl fmt::Display for OfferedRate {
 }
 
 /// Tokens of the successful requests, prompts or answers.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tokens {
     /// All together.
     pub total: Option<u64>,
     /// A request.
     pub mean: Option<f64>,
+    /// How the lengths are distributed; only a table of points says that.
+    pub lengths: Option<Distribution>,
 }
 
 impl Tokens {
     /// `total` over `requests`; no mean without requests.
     #[must_use]
     pub fn of_total(total: u64, requests: u64) -> Tokens {
-        Tokens { total: Some(total), mean: (requests > 0).then(|| total as f64 / requests as f64) }
+        let mean = (requests > 0).then(|| total as f64 / requests as f64);
+        Tokens { total: Some(total), mean, lengths: None }
     }
 }
 

@@ -39,6 +39,11 @@ enum Kind {
     Empirical,
 }
 
+/// A distribution of tokens, `{distribution: KIND, ...}` or a whole number.
+pub(crate) fn lengths(item: &Item<'_>) -> Option<Distribution> {
+    distribution(item, Unit::Tokens)
+}
+
 /// Reads a number, or `{distribution: KIND, ...}`.
 pub(super) fn distribution(item: &Item<'_>, unit: Unit) -> Option<Distribution> {
     if !matches!(item.value(), Some(crate::yaml::Value::Map(_))) {

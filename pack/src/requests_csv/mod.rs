@@ -11,7 +11,8 @@ pub use read::{ForeignRow, Reader, RequestsCsvError, Row};
 pub use write::Writer;
 
 /// The leading columns, the same for every tool.
-const SHARED: [&str; 7] = ["request_id", "class", "ttft_ms", "tpot_ms", "e2e_ms", "output_tokens", "status"];
+pub(crate) const SHARED: [&str; 7] =
+    ["request_id", "class", "ttft_ms", "tpot_ms", "e2e_ms", "output_tokens", "status"];
 
 /// Our own columns. `received_tokens` is what the client got, also of failed attempts; times are seconds since
 /// the run began.

@@ -1,3 +1,4 @@
+mod export;
 mod properties;
 mod replay;
 
