@@ -4,7 +4,7 @@ fn main() {
         if !name.contains(&want) { continue; }
         let t = std::time::Instant::now();
         match judge(std::path::Path::new("/work/shared/data")) {
-            Ok(set) => print!("{}", scaleproof_calibrate::accuracy::markdown(&[set])),
+            Ok(set) => { if std::env::var("P").is_ok() { println!("{}", set.profile.to_yaml(&[])); } print!("{}", scaleproof_calibrate::accuracy::markdown(&[set])) }
             Err(e) => println!("{name}: {e}"),
         }
         println!("{:?}", t.elapsed());

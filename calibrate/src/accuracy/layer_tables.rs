@@ -16,9 +16,23 @@ pub struct Region {
     pub context: f64,
 }
 
-/// The costs of a step of `layers` layers. The kernels are the same with and without a graph.
-pub fn coefficients(folder: &Path, layers: f64, region: &Region) -> Result<Coefficients, AccuracyError> {
-    let attention = attention(folder, region)?;
+/// What the rows of a step are: attention takes other kernels when a prompt is among them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Rows {
+    /// Decode rows only.
+    Decode,
+    /// Some of a prompt among them.
+    Mixed,
+}
+
+/// The costs of a step of `layers` layers with such rows.
+pub fn coefficients(
+    folder: &Path,
+    layers: f64,
+    region: &Region,
+    kind: Rows,
+) -> Result<Coefficients, AccuracyError> {
+    let attention = attention(folder, region, kind)?;
     let [floor_us, row_us, decode_us, pair_us, context_us, token_us] = attention.coefficients[..] else {
         return Err(AccuracyError("attention: expected six coefficients".to_owned()));
     };
@@ -71,11 +85,12 @@ fn dense(folder: &Path, layers: f64) -> Result<BTreeMap<u32, f64>, AccuracyError
 }
 
 /// Features: one, decode rows, their context, prefill pairs, prefill context, prefill tokens.
-fn attention(folder: &Path, region: &Region) -> Result<Fit, AccuracyError> {
+fn attention(folder: &Path, region: &Region, kind: Rows) -> Result<Fit, AccuracyError> {
     let mut rows = Vec::new();
     for (_, numbers) in table(&folder.join("attention.csv"), 0)? {
         let [chunk, behind, decodes, context, us] = numbers[..] else { continue };
-        if decodes > region.rows || context > region.context || behind + chunk > region.context {
+        let found = if chunk > 0.0 { Rows::Mixed } else { Rows::Decode };
+        if found != kind || decodes > region.rows || context > region.context || behind + chunk > region.context {
             continue;
         }
         let pairs = chunk * behind + chunk * chunk / 2.0;

@@ -1,6 +1,6 @@
 //! Llama-3.1-8B on one RTX PRO 6000, served by vLLM 0.19.0: kernel tables only, no served data.
 
-use super::layer_tables::{Region, coefficients};
+use super::layer_tables::{Region, Rows, coefficients};
 use super::loads::Builder;
 use super::{AccuracyError, Points, Set, goal, text, usual_prior};
 use crate::hardware::Precision;
@@ -28,12 +28,12 @@ pub fn judge(data: &Path) -> Result<Set, AccuracyError> {
     let (mut profile, _) = prior(&spec)?;
     let tables = data.join("profiles/llmservingsim/RTXPRO6000_meta-llama_Llama-3.1-8B_tp1");
     let region = Region { rows: f64::from(spec.memory.max_num_seqs), context: longest };
-    let kernels = coefficients(&tables, LAYERS, &region)?;
+    let [decode, mixed] = [Rows::Decode, Rows::Mixed].map(|rows| coefficients(&tables, LAYERS, &region, rows));
+    let (decode, mixed) = (decode?, mixed?);
     "rtxpro6000-llama8b-kernels".clone_into(&mut profile.name);
-    profile.step_time.eager = kernels.clone();
+    profile.step_time.eager = mixed.clone();
     if let Some(graphs) = &mut profile.step_time.graphs {
-        graphs.full = kernels.clone();
-        graphs.piecewise = kernels;
+        (graphs.full, graphs.piecewise) = (decode, mixed);
     }
     // Times are the engine's own, behind its API server.
     profile.front_end.request = Nanos::ZERO;
