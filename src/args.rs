@@ -1,6 +1,7 @@
 //! The arguments of every command.
 
 use crate::commands::init::InitArgs;
+use crate::commands::model::ModelArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -63,6 +64,10 @@ pub enum Command {
     /// Example: scaleproof init my-scenario --profile models/fixture/dense-70b-fixture-r1.yaml
     /// --replicas 4 --class chat:0.8:1024:128:500:40 --class report:0.2:8192:256:2500:50
     Init(InitArgs),
+    /// Show models and GPUs: shapes, bytes of weights and KV cache, and what fits in a GPU's memory
+    ///
+    /// Example: scaleproof model show llama-3.1-70b --gpu h200 --precision fp8 --kv-precision fp8
+    Model(ModelArgs),
     /// Print a shell's completion script
     ///
     /// Example: scaleproof completions bash > ~/.local/share/bash-completion/completions/scaleproof

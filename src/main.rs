@@ -4,6 +4,7 @@
 #![warn(clippy::unwrap_used)]
 
 mod args;
+mod catalogue;
 mod commands;
 mod exit;
 mod files;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         Command::Trace(args) => commands::trace::run(args),
         Command::Lint(args) => commands::lint::run(args),
         Command::Init(args) => commands::init::run(args),
+        Command::Model(args) => commands::model::run(args),
         Command::Completions(args) => commands::manual::completions(args),
         Command::Man(args) => commands::manual::man(args),
         Command::Oracle(args) => commands::oracle::run(args),

@@ -29,9 +29,28 @@ pub fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", share * 100.0))
 }
 
+/// A whole number with commas between thousands.
+pub fn grouped(value: u64) -> String {
+    let digits = value.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn thousands_are_grouped() {
+        let all = [0, 999, 1000, 70_553_706_496].map(grouped);
+        assert_eq!(all, ["0", "999", "1,000", "70,553,706,496"]);
+    }
 
     #[test]
     fn numbers_stand_right_and_words_left() {

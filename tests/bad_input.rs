@@ -227,6 +227,9 @@ fn the_valid_input_is_valid() {
         "simulate s --out new",
         "analyze requests.csv --manifest s/workload-manifest.yaml --duration-s 10 --queue-trend flat",
         "lint settings.yaml",
+        "model list",
+        "model show config.json --gpu h200",
+        "model show model.yaml --gpu gpu.yaml --tp 2",
         "init new2 --profile engine.yaml --class chat:1:64:8:500:40",
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_scaleproof"));

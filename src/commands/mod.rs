@@ -6,6 +6,7 @@ pub mod compare;
 pub mod init;
 pub mod lint;
 pub mod manual;
+pub mod model;
 pub mod oracle;
 pub mod plan;
 pub mod schedule;

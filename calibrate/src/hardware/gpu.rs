@@ -167,3 +167,6 @@ fn read_peaks(item: &Item<'_>) -> Option<Vec<(Precision, f64)>> {
     fields.finish();
     complete.then_some(peaks)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,8 @@
 //! An architecture out of a Hugging Face config.json. JSON is YAML, so that faults have their lines here too.
 
 use super::Precision;
-use super::architecture::{Architecture, Family, ShapeNames, read_dtype, read_shape};
+use super::architecture::read::{ShapeNames, read_dtype, read_shape};
+use super::architecture::{Architecture, Family};
 use scaleproof_pack::document::Document;
 use scaleproof_pack::fault::Faults;
 use scaleproof_pack::fields::{Fields, Item};
@@ -187,3 +188,6 @@ fn read_compressed(groups: &Item<'_>) -> Option<Precision> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

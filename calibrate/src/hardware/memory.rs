@@ -198,14 +198,18 @@ fn weights(model: &Architecture, settings: &MemorySettings) -> Result<Vec<Line>,
     let shapes: Vec<String> = gemms.layer.iter().map(|gemm| format!("{} x {}", gemm.n, gemm.k)).collect();
     let matrices = format!("{} layers x ({}) in {}", model.layers, shapes.join(" + "), precision.word());
     let table = format!("{} x {} x 2", gemms.lm_head.n, gemms.lm_head.k);
-    let mut lines = vec![
-        less("layer weights", matrices, bytes.matrices),
-        less("embedding", table.clone(), bytes.embedding),
-    ];
+    let mut lines = vec![less("layer weights", matrices, bytes.matrices)];
+    if bytes.scales > 0 {
+        let columns: u64 = gemms.layer.iter().map(|gemm| gemm.n).sum();
+        lines.push(less("their scales", format!("{} layers x {columns} x 4", model.layers), bytes.scales));
+    }
+    lines.push(less("embedding", table.clone(), bytes.embedding));
     if !model.tied_embeddings {
         lines.push(less("output head", table, bytes.lm_head));
     }
-    lines.push(less("norms and biases", "in 16 bits".to_owned(), bytes.small));
+    lines.push(less("norms, biases", "in 16 bits".to_owned(), bytes.small));
+    let rotary = format!("{} positions x {} x 2", model.max_position_embeddings, model.head_dim);
+    lines.push(less("rotary table", rotary, bytes.rotary));
     Ok(lines)
 }
 

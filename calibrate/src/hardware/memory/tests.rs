@@ -26,8 +26,8 @@ fn gib(plan: &MemoryPlan, labels: &[&str]) -> f64 {
 }
 
 /// vLLM 0.11.0 on H100 with its usual settings: weights, peak activation and KV memory in GiB, as its logs have them
-/// (llm-d/llm-d-benchmark, config_explorer/empirical-vllm-memory-results.md, 2025). Worst: KV 0.10 GiB of 34.49, which
-/// is in the log's own: its parts leave 0.0 to 0.1 GiB unexplained.
+/// (llm-d/llm-d-benchmark, config_explorer/empirical-vllm-memory-results.md, 2025). All are within 0.02 but the weights
+/// of Qwen3-32B TP2, 0.07 less than logged, and with them its KV memory.
 #[test]
 fn the_parts_are_those_that_vllm_logs() {
     for (name, precision, tp, weights, activation, kv) in [
@@ -39,12 +39,22 @@ fn the_parts_are_those_that_vllm_logs() {
     ] {
         let plan = plan(name, "h100", |s| (s.tp, s.precision) = (tp, precision));
         let found = [
-            gib(&plan, &["layer weights", "embedding", "output head", "norms and biases"]),
+            gib(
+                &plan,
+                &[
+                    "layer weights",
+                    "their scales",
+                    "embedding",
+                    "output head",
+                    "norms, biases",
+                    "rotary table",
+                ],
+            ),
             gib(&plan, &["sampling", "workspace"]),
             plan.kv_bytes as f64 / GIB,
         ];
         for (found, logged, within) in
-            [(found[0], weights, 0.1), (found[1], activation, 0.03), (found[2], kv, 0.12)]
+            [(found[0], weights, 0.08), (found[1], activation, 0.025), (found[2], kv, 0.08)]
         {
             assert!((found - logged).abs() < within, "{name} TP{tp}: {found:.3}, logged {logged}");
         }
@@ -52,24 +62,24 @@ fn the_parts_are_those_that_vllm_logs() {
 }
 
 /// Llama-3.1-70B FP8 on one H200 with an FP8 KV cache, vLLM 0.14.1: 348,304 tokens in the server's log
-/// (DO-Solutions/gtc-2026-doks, 2026). The estimate is 0.04 % off.
+/// (DO-Solutions/gtc-2026-doks, 2026). The estimate is 0.01 % off.
 #[test]
 fn an_h200_holds_as_many_tokens_as_its_server_says() {
     let plan = plan("llama-3.1-70b", "h200", |s| {
         (s.precision, s.kv_precision) = (Precision::Fp8, Precision::Fp8);
     });
     let error = plan.kv_tokens as f64 / 348_304.0 - 1.0;
-    assert!(error.abs() < 0.001, "{} tokens, {:.3} %", plan.kv_tokens, error * 100.0);
+    assert!(error.abs() < 0.0005, "{} tokens, {:.3} %", plan.kv_tokens, error * 100.0);
     assert_eq!(plan.kv_bytes_per_token, 163_840);
 }
 
 /// Llama-3.1-8B on an A100-80G, vLLM 0.31.0, whose other model runner samples otherwise: 460,496 tokens at 0.92. The
-/// estimate is within 1 %.
+/// estimate is 0.5 % above.
 #[test]
 fn a_newer_runner_is_near() {
     let plan = plan("llama-3.1-8b", "a100-80g", |s| s.gpu_memory_utilization = 0.92);
     let error = plan.kv_tokens as f64 / 460_496.0 - 1.0;
-    assert!(error.abs() < 0.01, "{} tokens, {:.3} %", plan.kv_tokens, error * 100.0);
+    assert!(error.abs() < 0.006, "{} tokens, {:.3} %", plan.kv_tokens, error * 100.0);
 }
 
 #[test]
