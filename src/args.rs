@@ -1,8 +1,13 @@
 //! The arguments of every command.
 
 use crate::commands::init::InitArgs;
+<<<<<<< HEAD
 use crate::commands::model::ModelArgs;
+=======
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+>>>>>>> refs/heads/wt-importers
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use scaleproof_pack::import::Format as ResultFormat;
 use std::path::PathBuf;
 
 /// Predict what an LLM serving fleet does under load, from a frozen, seeded schedule.
@@ -47,7 +52,11 @@ pub enum Command {
     /// Example: scaleproof analyze requests.csv --manifest workload-manifest.yaml --duration-s 300
     /// --queue-trend flat
     Analyze(AnalyzeArgs),
-    /// Write the frozen schedule as CSV and print its hash
+    /// Turn other tools' results into a pack with a table of operating points
+    ///
+    /// Example: scaleproof import rate-4.json rate-8.json --out imported
+    Import(ImportArgs),
+    /// Write the frozen schedule, as CSV or as another load generator replays it, and print its hash
     ///
     /// Example: scaleproof schedule scenarios/tp2-dp4 --rps 24 --out schedule.csv
     Schedule(ScheduleArgs),
@@ -262,6 +271,53 @@ pub enum TypedTrend {
     Growing,
 }
 
+/// Arguments of `import`.
+#[derive(Debug, Args)]
+pub struct ImportArgs {
+    /// Results of vllm bench serve, AIPerf, guidellm or inference-perf, a requests.csv, or tables of operating points
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+    /// Write the pack here [default: a new directory under out/]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// The format of every file [default: found out from its content]
+    #[arg(long, value_name = "FORMAT", value_parser = result_format())]
+    pub from: Option<ResultFormat>,
+    /// The class of requests that name none [default: the manifest's only class, or imported]
+    #[arg(long, value_name = "NAME")]
+    pub class: Option<String>,
+    /// Judge the requests by the cutoffs and gates of this workload manifest
+    #[arg(long, value_name = "FILE")]
+    pub manifest: Option<PathBuf>,
+    /// What the queue did, which no result says
+    #[arg(long, value_enum, requires = "manifest")]
+    pub queue_trend: Option<TypedTrend>,
+    /// Put results together although their end-to-end latencies end at different moments
+    #[arg(long)]
+    pub mix_e2e_ends: bool,
+    /// How to print the points
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+}
+
+/// The formats of results by their words.
+fn result_format() -> impl TypedValueParser<Value = ResultFormat> {
+    let known = PossibleValuesParser::new(ResultFormat::ALL.map(ResultFormat::word));
+    known
+        .try_map(|word| ResultFormat::ALL.into_iter().find(|format| format.word() == word).ok_or("no format"))
+}
+
+/// Another load generator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Replay {
+    /// AIPerf: mooncake_trace, in milliseconds.
+    Aiperf,
+    /// vllm bench serve: timed_trace, in milliseconds.
+    VllmBench,
+    /// guidellm: mooncake or trace_synthetic, in seconds.
+    Guidellm,
+}
+
 /// Arguments of `schedule`.
 #[derive(Debug, Args)]
 pub struct ScheduleArgs {
@@ -272,6 +328,12 @@ pub struct ScheduleArgs {
     /// Which independent repeat of the schedule; 0 is the manifest's own
     #[arg(long, default_value_t = 0, value_parser = seed)]
     pub run: u64,
+    /// Write what this load generator replays, with the flags that it needs
+    #[arg(long = "as", value_name = "TOOL", value_enum)]
+    pub replay: Option<Replay>,
+    /// Tokens of the blocks by which --as says what prompts share [default: the tool's own]
+    #[arg(long, value_name = "N", requires = "replay", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub block_tokens: Option<u32>,
 }
 
 /// Arguments of `trace`.

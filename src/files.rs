@@ -18,6 +18,10 @@ pub const REPORT: &str = "slo-report.json";
 pub const TIMELINE: &str = "timeline.csv";
 /// The pictures of a point or a study.
 pub const PAGE: &str = "report.html";
+/// A row an operating point that was imported.
+pub const POINTS: &str = "points.csv";
+/// What was imported from where.
+pub const IMPORT: &str = "import.json";
 /// A row a point of a study.
 pub const SUMMARY: &str = "summary.csv";
 

@@ -37,6 +37,7 @@ fn main() -> ExitCode {
         Command::Whatif(args) => commands::whatif::run(args),
         Command::Compare(args) => commands::compare::run(args),
         Command::Analyze(args) => commands::analyze::run(args),
+        Command::Import(args) => commands::import::run(args),
         Command::Schedule(args) => commands::schedule::run(args),
         Command::Trace(args) => commands::trace::run(args),
         Command::Lint(args) => commands::lint::run(args),

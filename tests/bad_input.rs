@@ -227,9 +227,13 @@ fn the_valid_input_is_valid() {
         "simulate s --out new",
         "analyze requests.csv --manifest s/workload-manifest.yaml --duration-s 10 --queue-trend flat",
         "lint settings.yaml",
+<<<<<<< HEAD
         "model list",
         "model show config.json --gpu h200",
         "model show model.yaml --gpu gpu.yaml --tp 2",
+=======
+        "import result.json records.jsonl benchmarks.json stage.json points.csv --mix-e2e-ends --out new3",
+>>>>>>> refs/heads/wt-importers
         "init new2 --profile engine.yaml --class chat:1:64:8:500:40",
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_scaleproof"));

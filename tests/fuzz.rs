@@ -8,6 +8,7 @@
 use proptest::prelude::*;
 use scaleproof_pack::analyze::Analyzer;
 use scaleproof_pack::document::Document;
+use scaleproof_pack::import::{import, write_points, write_requests};
 use scaleproof_pack::lint::{lint, lint_scenario};
 use scaleproof_pack::manifest::{Manifest, TraceFormat};
 use scaleproof_pack::requests_csv::Reader;
@@ -27,6 +28,16 @@ const CSV: &str = include_str!("bad_input/valid/csv/arrivals.csv");
 const AZURE: &str = include_str!("bad_input/valid/azure/arrivals-azure.csv");
 const MOONCAKE: &str = include_str!("bad_input/valid/mooncake/arrivals.jsonl");
 const CASE: &str = include_str!("bad_input/valid/case.json");
+
+const RESULTS: [&str; 7] = [
+    include_str!("import/vllm-detailed.json"),
+    include_str!("import/aiperf.jsonl"),
+    include_str!("import/aiperf.json"),
+    include_str!("import/guidellm.json"),
+    include_str!("import/inference-perf.json"),
+    include_str!("import/points.csv"),
+    include_str!("import/points.yaml"),
+];
 
 /// Pieces that readers stumble over.
 const PIECES: [&str; 30] = [
@@ -171,6 +182,19 @@ proptest! {
     #[test]
     fn settings(bytes in broken(SETTINGS)) {
         let _ = lint("f", &text(&bytes)).map_err(|faults| faults.to_string());
+    }
+
+    #[test]
+    fn results(bytes in proptest::sample::select(&RESULTS[..]).prop_flat_map(broken)) {
+        match import("f", &bytes, None) {
+            Ok(runs) => {
+                write_points(std::io::sink(), runs.iter().map(|run| &run.point)).unwrap();
+                for run in &runs {
+                    write_requests(std::io::sink(), &run.point.source, "c", &run.requests).unwrap();
+                }
+            }
+            Err(faults) => assert!(!faults.to_string().is_empty()),
+        }
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub enum Origin {
     Live,
     /// A requests.csv, of this or another tool.
     File,
+    /// Another tool's result, converted.
+    Imported,
 }
 
 /// What was run: all of it null for a file of unknown origin.

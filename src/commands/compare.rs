@@ -70,6 +70,7 @@ fn facts_text(report: &Report) -> String {
         Origin::Simulated => "simulated".to_owned(),
         Origin::Live => "live".to_owned(),
         Origin::File => "from a file".to_owned(),
+        Origin::Imported => "imported".to_owned(),
     }];
     words.extend(facts.offered_rps.map(|rps| format!("{rps} requests/s offered")));
     words.extend(facts.concurrency.map(|clients| format!("{clients} clients")));

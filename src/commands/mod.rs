@@ -3,6 +3,7 @@
 pub mod analyze;
 pub mod capacity;
 pub mod compare;
+pub mod import;
 pub mod init;
 pub mod lint;
 pub mod manual;

@@ -5,6 +5,8 @@ use serde_json::Value;
 
 /// The greatest count that is believed: far beyond any benchmark, far from overflow in sums.
 const COUNT_MAX: u64 = 1 << 48;
+/// The greatest number that is believed, in whatever unit: no sum or change of unit makes it infinite.
+const NUMBER_MAX: f64 = 1e15;
 /// Characters of a value that a fault shows.
 const SHOWN_CHARS: usize = 60;
 
@@ -68,10 +70,10 @@ impl<'a> At<'a> {
         Ok(Some(items))
     }
 
-    /// A number that is finite and not negative.
+    /// A number that is not negative, and believable.
     pub(super) fn number(&self) -> Result<f64, Faults> {
-        let number = self.value.and_then(Value::as_f64).filter(|n| n.is_finite() && *n >= 0.0);
-        number.ok_or_else(|| self.wrong("a finite number, not negative", ""))
+        let number = self.value.and_then(Value::as_f64).filter(|n| (0.0..=NUMBER_MAX).contains(n));
+        number.ok_or_else(|| self.wrong("a number from 0 to 1e15", ""))
     }
 
     /// The same, or None where there is no value.
@@ -194,7 +196,11 @@ fn unreadable(file: &str, error: &serde_json::Error) -> Faults {
         file: file.to_owned(),
         line: place(error.line()),
         column: place(error.column()),
-        found: if error.is_eof() { format!("the file's end ({message})") } else { message.to_owned() },
+        found: if error.is_eof() {
+            format!("the file's end ({message})")
+        } else {
+            format!("no JSON ({message})")
+        },
         expected: "JSON".to_owned(),
         hint: "NaN and Infinity are no JSON; a run that was stopped leaves half a file".to_owned(),
         ..Fault::default()
@@ -213,7 +219,7 @@ mod tests {
         for (text, message) in [
             (
                 "{\"a\": NaN}",
-                "f:1:7: found expected value; expected JSON; NaN and Infinity are no JSON; a run that was stopped \
+                "f:1:7: found no JSON (expected value); expected JSON; NaN and Infinity are no JSON; a run that was stopped \
                  leaves half a file",
             ),
             (
@@ -237,9 +243,9 @@ mod tests {
         assert_eq!(items[3].count(), Ok(3));
         assert_eq!(items[2].optional_number(), Ok(None));
         let message = items[1].number().unwrap_err().to_string();
-        assert_eq!(message, "f:7: a.b[1]: found -2.5; expected a finite number, not negative");
+        assert_eq!(message, "f:7: a.b[1]: found -2.5; expected a number from 0 to 1e15");
         let message = items[2].number().unwrap_err().to_string();
-        assert_eq!(message, "f:7: a.b[2]: found nothing; expected a finite number, not negative");
+        assert_eq!(message, "f:7: a.b[2]: found nothing; expected a number from 0 to 1e15");
         assert!(items[1].count().is_err());
     }
 }

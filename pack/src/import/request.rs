@@ -19,6 +19,8 @@ const COLUMNS: [&str; 8] = [
     "clock",
     "e2e_end",
 ];
+/// Relative gap between a stated mean and that of the requests from which on it is noted.
+const MEAN_GAP_MAX: f64 = 0.01;
 /// Characters of a failure's text that are kept.
 const REASON_CHARS: usize = 80;
 
@@ -260,10 +262,10 @@ fn span_s(requests: &[ImportedRequest]) -> Option<f64> {
 }
 
 /// The three metrics over a run's answers.
-pub(super) struct Metrics {
-    pub(super) ttft_ms: Summary,
-    pub(super) tpot_ms: Summary,
-    pub(super) e2e_ms: Summary,
+struct Metrics {
+    ttft_ms: Summary,
+    tpot_ms: Summary,
+    e2e_ms: Summary,
 }
 
 impl Metrics {
@@ -302,6 +304,3 @@ pub(super) fn disagreements(point: &OperatingPoint, requests: &[ImportedRequest]
     }
     notes
 }
-
-/// Relative gap between a stated mean and that of the requests from which on it is noted.
-const MEAN_GAP_MAX: f64 = 0.01;

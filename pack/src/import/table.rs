@@ -4,7 +4,7 @@
 use super::Run;
 use super::point::{Clock, EndRule, OfferedRate, OperatingPoint, Source, Summary, Tokens, Tool};
 use super::request::throughputs;
-use crate::fault::{Fault, Faults};
+use crate::fault::{Fault, Faults, suggestion};
 use crate::fields::{Fields, Item, Reader, above, from_to};
 use crate::manifest::{TOKENS_MAX, lengths};
 use crate::yaml::{self, Entry, Node, Place, Value};
@@ -109,20 +109,26 @@ pub(super) fn csv(file: &str, bytes: &[u8]) -> Result<Vec<Run>, Faults> {
     read(file, &Node { value: Value::Map(vec![points]), place })
 }
 
-/// Column names must differ, as the keys of a mapping do.
+/// Columns must be known and differ: a fault here, once, not in every row.
 fn checked_header(file: &str, header: ByteRecord) -> Result<ByteRecord, Faults> {
-    let doubled = (0..header.len()).find(|&i| header.iter().take(i).any(|name| name == &header[i]));
-    match doubled {
-        None => Ok(header),
-        Some(i) => Err(Fault {
-            file: file.to_owned(),
-            line: Some(1),
-            found: format!("the column {:?} twice", String::from_utf8_lossy(&header[i])),
-            expected: "each column once".to_owned(),
-            ..Fault::default()
+    let known: Vec<&str> = columns().iter().map(|(name, _)| *name).collect();
+    let mut faults = Faults::default();
+    let names: Vec<String> = header.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+    for (i, name) in names.iter().enumerate() {
+        let unknown = !known.contains(&name.as_str());
+        if unknown || names[..i].contains(name) {
+            faults.0.push(Fault {
+                file: file.to_owned(),
+                line: Some(1),
+                column: u32::try_from(i + 1).ok(),
+                field: name.clone(),
+                found: if unknown { "an unknown column" } else { "the column a second time" }.to_owned(),
+                expected: if unknown { "" } else { "each column once" }.to_owned(),
+                hint: if unknown { suggestion(name, known.iter().copied()) } else { String::new() },
+            });
         }
-        .into()),
     }
+    faults.unless_any(header)
 }
 
 /// A row as a mapping; an empty cell is a key without a value.

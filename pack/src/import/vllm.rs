@@ -10,6 +10,9 @@ use super::{Run, concurrency};
 use crate::fault::Faults;
 use crate::time::Nanos;
 
+/// Shorter waits at the client are its own housekeeping, in seconds.
+const HELD_MIN_S: f64 = 0.01;
+
 /// Whether a document is such a result.
 pub(super) fn is_result(top: &At<'_>) -> bool {
     ["num_prompts", "completed", "total_input_tokens"].iter().all(|key| top.get(key).is_present())
@@ -181,6 +184,3 @@ fn client_queue(top: &At<'_>, count: usize) -> Result<Option<String>, Faults> {
         )
     }))
 }
-
-/// Shorter waits at the client are its own housekeeping.
-const HELD_MIN_S: f64 = 0.01;

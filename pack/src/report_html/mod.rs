@@ -72,6 +72,7 @@ fn origin_sentence(report: &Report) -> String {
         Origin::Simulated => "Simulated: a prediction, not a measurement.",
         Origin::Live => "Measured on a live engine.",
         Origin::File => "Read from a file.",
+        Origin::Imported => "Imported: measured by another tool, and converted.",
     };
     let facts = &report.facts;
     let mut sentence = source.to_string();
