@@ -103,8 +103,9 @@ pub fn element_wise_bytes(hidden: f64, intermediate: f64) -> f64 {
 const HOST_US: f64 = 1_500.0;
 const HOST_ROW_US: f64 = 12.0;
 const REQUEST_MS: f64 = 6.0;
-/// Reading inputs, sampling one row, and copying the result: each step, and each sampled row.
-const SAMPLER_US: f64 = 150.0;
+/// Copying a step's inputs to the GPU and its tokens back.
+pub(crate) const INPUTS_US: f64 = 150.0;
+/// Sampling, each row.
 const SAMPLED_ROW_US: f64 = 1.5;
 
 /// Standard deviations of the logarithm of each factor: what served engines were off by from such priors.
@@ -272,7 +273,7 @@ impl<'a> Composer<'a> {
             (tokens, digits(self.tokens_us(k) + prefill_token_us * tokens))
         };
         Coefficients {
-            base_us: digits(self.layers * floor_us + head_us + SAMPLER_US),
+            base_us: digits(self.layers * floor_us + head_us + INPUTS_US),
             batch_token_knots: knots.iter().map(knot).collect(),
             decode_context_token_us: digits(context_us),
             prefill_pair_us: digits(pair_us),

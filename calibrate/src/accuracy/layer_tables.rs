@@ -10,7 +10,7 @@ use std::path::Path;
 /// Where attention is fitted: rows and context as the load can make them. Fitting a straight line further out would
 /// bend it where it is used.
 pub struct Region {
-    /// Decode rows.
+    /// Decode rows; mixed steps are fitted from half of them on, since a load that makes them fills the engine.
     pub rows: f64,
     /// Tokens of context of a row.
     pub context: f64,
@@ -42,7 +42,7 @@ pub fn coefficients(
         .map(|(tokens, us)| (f64::from(tokens), us + layers * token_us * f64::from(tokens)))
         .collect();
     Ok(Coefficients {
-        base_us: layers * floor_us + sampled.coefficients[0],
+        base_us: layers * floor_us + sampled.coefficients[0] + crate::physics::INPUTS_US,
         batch_token_knots: knots,
         decode_context_token_us: layers * decode_us,
         prefill_pair_us: layers * pair_us,
@@ -75,8 +75,9 @@ fn dense(folder: &Path, layers: f64) -> Result<BTreeMap<u32, f64>, AccuracyError
         let [tokens, us] = numbers[..] else { continue };
         let times = match words[0].as_str() {
             "embedding" | "final_layernorm" => 1.0,
-            // Before attention and before the MLP.
-            "layernorm" => 2.0 * layers,
+            // Before attention and before the MLP; and the tables lack the write into the KV cache, which moves what the
+            // rotary embedding does.
+            "layernorm" | "rotary_emb" => 2.0 * layers,
             _ => layers,
         };
         *sums.entry(tokens as u32).or_default() += times * us;
@@ -89,8 +90,9 @@ fn attention(folder: &Path, region: &Region, kind: Rows) -> Result<Fit, Accuracy
     let mut rows = Vec::new();
     for (_, numbers) in table(&folder.join("attention.csv"), 0)? {
         let [chunk, behind, decodes, context, us] = numbers[..] else { continue };
-        let found = if chunk > 0.0 { Rows::Mixed } else { Rows::Decode };
-        if found != kind || decodes > region.rows || context > region.context || behind + chunk > region.context {
+        let (found, fewest) =
+            if chunk > 0.0 { (Rows::Mixed, region.rows / 2.0) } else { (Rows::Decode, 1.0) };
+        if found != kind || decodes < fewest || decodes > region.rows || context > region.context || behind + chunk > region.context {
             continue;
         }
         let pairs = chunk * behind + chunk * chunk / 2.0;
