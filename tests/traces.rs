@@ -108,8 +108,6 @@ fn endless() -> (EngineConfig, RunConfig) {
             base_us: 1.0,
             batch_token_knots: vec![(1.0, 0.0)],
             decode_context_token_us: 0.0,
-            decode_longest_token_us: 0.0,
-            decode_split_rows: 0,
             prefill_pair_us: 0.0,
             prefill_context_token_us: 0.0,
             row_us: 0.0,

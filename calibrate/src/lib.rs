@@ -3,8 +3,14 @@
 // Tests may unwrap, also those outside `cfg(test)`: hence not in the workspace's lints.
 #![warn(clippy::unwrap_used)]
 
+pub mod accuracy;
 pub mod fit;
 pub mod fixture;
 pub mod hardware;
+pub mod kernels;
+pub mod least_squares;
 pub mod optimize;
+pub mod physics;
+pub mod posterior;
+pub mod trial;
 pub mod worked_example;

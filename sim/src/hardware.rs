@@ -115,8 +115,7 @@ mod tests {
             token_flops: 2e6,
             pair_flops: 4.0,
         };
-        let decode =
-            BatchShape { tokens: 1, rows: 1, decode_context: 100, longest_decode: 100, ..Default::default() };
+        let decode = BatchShape { tokens: 1, rows: 1, decode_context: 100, ..Default::default() };
         assert_eq!(gpu.bound_us(&decode), (1001.0, "memory bandwidth"));
         let prefill = BatchShape { tokens: 1000, rows: 1, prefill_pairs: 1_000_000, ..Default::default() };
         assert_eq!(gpu.bound_us(&prefill), (2002.0, "peak arithmetic"));

@@ -1,8 +1,7 @@
 //! What a step costs: additive terms over the whole batch, then the host's share.
 //!
 //! ```text
-//! T_gpu = base + G(N) + D + k2 sum_pre(q c + q^2/2) + k3 sum_pre(c) + k4 rows + k5 sampled
-//! D     = k1 sum_dec(c+1), and with more than r rows at least k6 max_dec(c+1)
+//! T_gpu = base + G(N) + k1 sum_dec(c+1) + k2 sum_pre(q c + q^2/2) + k3 sum_pre(c) + k4 rows + k5 sampled
 //! T_cpu = u0 + u1 rows
 //! T     = max(T_gpu, T_cpu) with asynchronous scheduling, T_gpu + T_cpu without
 //! ```
@@ -10,9 +9,8 @@
 //!
 //! N: tokens of the batch (padded to a graph size where one applies); q: tokens of a row in this step; c: its
 //! tokens before. GEMM and attention run one after the other, so their times add; G is flat while the weights'
-//! read dominates and grows by the token beyond, hence piecewise linear. D: decode attention reads the context of
-//! every row; while rows are few, the kernel splits each row's context over the GPU's multiprocessors, beyond r rows
-//! it does not, and the longest row bounds it (docs/calibration.md has the measurement that shows it).
+//! read dominates and grows by the token beyond, hence piecewise linear. It may fall: a kernel takes larger tiles
+//! for more tokens, and can then be faster (docs/calibration.md).
 
 use crate::engine::cudagraph::{CudagraphMode, Cudagraphs, Execution};
 use crate::engine::{Batch, EngineConfig};
@@ -25,16 +23,11 @@ use std::fmt;
 pub struct Coefficients {
     /// Every step.
     pub base_us: f64,
-    /// G as (tokens, microseconds), tokens rising, times not falling. Constant before the first knot, beyond the
-    /// last one continued at the slope of the last piece.
+    /// G as (tokens, microseconds), tokens rising. Constant before the first knot, beyond the
+    /// last one continued at the slope of the last piece, if that rises.
     pub batch_token_knots: Vec<(f64, f64)>,
     /// Each token of context read by a decode row.
     pub decode_context_token_us: f64,
-    /// Each token of context of the longest decode row, where rows are too many for it to be split: the least that
-    /// decode attention takes.
-    pub decode_longest_token_us: f64,
-    /// Rows up to which a row's context is split over the GPU, so that the longest one bounds nothing.
-    pub decode_split_rows: u32,
     /// Each query-key pair of a prefill row.
     pub prefill_pair_us: f64,
     /// Each token of context read by a prefill row.
@@ -56,23 +49,16 @@ impl Coefficients {
             (after, len) => {
                 let right = after.min(len - 1);
                 let ((n0, t0), (n1, t1)) = (knots[right - 1], knots[right]);
-                t0 + (t1 - t0) * (tokens - n0) / (n1 - n0)
+                let beyond = tokens > n1 && t1 < t0;
+                if beyond { t1 } else { t0 + (t1 - t0) * (tokens - n0) / (n1 - n0) }
             }
         }
-    }
-
-    fn decode_us(&self, shape: &BatchShape) -> f64 {
-        let all_us = self.decode_context_token_us * shape.decode_context as f64;
-        if shape.rows <= self.decode_split_rows {
-            return all_us;
-        }
-        all_us.max(self.decode_longest_token_us * f64::from(shape.longest_decode))
     }
 
     fn gpu_us(&self, shape: &BatchShape, padded_tokens: f64) -> f64 {
         self.base_us
             + self.batch_tokens_us(padded_tokens)
-            + self.decode_us(shape)
+            + self.decode_context_token_us * shape.decode_context as f64
             + self.prefill_pair_us * shape.prefill_pairs as f64 / 2.0
             + self.prefill_context_token_us * shape.prefill_context as f64
             + self.row_us * f64::from(shape.rows)
@@ -101,8 +87,6 @@ pub struct BatchShape {
     pub sampled: u32,
     /// Sum of (context + 1) over decode rows.
     pub decode_context: u64,
-    /// The largest context + 1 of a decode row.
-    pub longest_decode: u32,
     /// Sum of 2 q c + q^2 over prefill rows: twice the query-key pairs.
     pub prefill_pairs: u64,
     /// Sum of context over prefill rows.
@@ -126,7 +110,6 @@ impl BatchShape {
                 shape.prefill_context += c;
             } else {
                 shape.decode_context += c + q;
-                shape.longest_decode = shape.longest_decode.max(row.context + row.tokens);
             }
         }
         shape
@@ -266,8 +249,6 @@ mod tests {
             base_us: 10.0,
             batch_token_knots: vec![(100.0, 5.0), (200.0, 25.0)],
             decode_context_token_us: 0.5,
-            decode_longest_token_us: 0.0,
-            decode_split_rows: 0,
             prefill_pair_us: 0.25,
             prefill_context_token_us: 0.125,
             row_us: 2.0,
@@ -304,24 +285,11 @@ mod tests {
     }
 
     #[test]
-    fn beyond_the_split_rows_the_longest_row_bounds_decode_attention() {
-        let c = Coefficients { decode_longest_token_us: 10.0, decode_split_rows: 2, ..coefficients() };
-        let of = |rows: u32| {
-            let shape =
-                BatchShape { rows, decode_context: 400, longest_decode: 100, ..BatchShape::default() };
-            c.decode_us(&shape)
-        };
-        assert_eq!((of(2), of(3)), (200.0, 1000.0));
-    }
-
-    #[test]
     fn a_batch_is_padded_to_its_graph_and_priced_by_its_kind() {
         let flat = |base_us, token_us: f64| Coefficients {
             base_us,
             batch_token_knots: vec![(1.0, token_us), (1001.0, 1001.0 * token_us)],
             decode_context_token_us: 0.0,
-            decode_longest_token_us: 0.0,
-            decode_split_rows: 0,
             prefill_pair_us: 0.0,
             prefill_context_token_us: 0.0,
             row_us: 0.0,

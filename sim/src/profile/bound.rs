@@ -22,7 +22,6 @@ impl Profile {
                     rows,
                     sampled: rows,
                     decode_context,
-                    longest_decode: context,
                     longest_row: context,
                     ..BatchShape::default()
                 });

@@ -80,7 +80,7 @@ fn every_fault_is_reported_with_its_line() {
 fn knots_must_rise() {
     for knots in ["[[256, 0], [64, 1000]]", "[[64, 1000], [256, 999]]", "[[64, 0], [64, 1]]"] {
         let found = faults("[[64, 0], [256, 1000]]", knots);
-        assert!(found.contains("more tokens than the knot before, and no less time"), "{found}");
+        assert!(found.contains("more tokens than the knot before"), "{found}");
     }
     assert!(faults("[[64, 0], [256, 1000]]", "[]").contains("a list of 1 to 1000"));
 }
@@ -114,7 +114,7 @@ fn what_lies_outside_the_validity_region_is_named() {
 #[test]
 fn a_profile_written_reads_back_as_itself() {
     let graphs = "  cudagraphs: {mode: full_and_piecewise, full: {base_us: 1, batch_token_knots: [[1, 2]], \
-                  decode_context_token_us: 1, decode_longest_token_us: 3, decode_split_rows: 13, prefill_pair_us: 1, \
+                  decode_context_token_us: 1, prefill_pair_us: 1, \
                   prefill_context_token_us: 1, row_us: 1, sampled_row_us: 1}, piecewise: {base_us: 2, \
                   batch_token_knots: [[1, 2]], decode_context_token_us: 1, prefill_pair_us: 1, \
                   prefill_context_token_us: 1, row_us: 1, sampled_row_us: 1}}\n";

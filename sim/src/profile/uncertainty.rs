@@ -154,7 +154,6 @@ fn scale(costs: &mut Coefficients, correction: &Correction) {
         *time_us = floor_us * weights + (*time_us - floor_us) * compute;
     }
     costs.decode_context_token_us *= context;
-    costs.decode_longest_token_us *= context;
     costs.prefill_pair_us *= attention;
     costs.prefill_context_token_us *= attention;
     costs.row_us *= rows;

@@ -99,10 +99,6 @@ fn write_coefficients(out: &mut String, indent: &str, costs: &Coefficients) -> f
     writeln!(out, "{indent}base_us: {}", costs.base_us)?;
     writeln!(out, "{indent}batch_token_knots: [{}]", knots.join(", "))?;
     writeln!(out, "{indent}decode_context_token_us: {}", costs.decode_context_token_us)?;
-    if costs.decode_longest_token_us > 0.0 {
-        writeln!(out, "{indent}decode_longest_token_us: {}", costs.decode_longest_token_us)?;
-        writeln!(out, "{indent}decode_split_rows: {}", costs.decode_split_rows)?;
-    }
     writeln!(out, "{indent}prefill_pair_us: {}", costs.prefill_pair_us)?;
     writeln!(out, "{indent}prefill_context_token_us: {}", costs.prefill_context_token_us)?;
     writeln!(out, "{indent}row_us: {}\n{indent}sampled_row_us: {}", costs.row_us, costs.sampled_row_us)

@@ -42,8 +42,6 @@ fn config() -> RunConfig {
                 base_us: 10_000.0,
                 batch_token_knots: vec![(1.0, 0.0)],
                 decode_context_token_us: 0.0,
-                decode_longest_token_us: 0.0,
-                decode_split_rows: 0,
                 prefill_pair_us: 0.0,
                 prefill_context_token_us: 0.0,
                 row_us: 0.0,

@@ -1,0 +1,231 @@
+//! Llama-3.1-70B FP8 on one H200, served by vLLM 0.14.1, loaded by `vllm bench serve` at Poisson rates.
+
+use super::loads::{Builder, Lengths, stretched_arrivals, vllm_bench_gaps, whole_prompt};
+use super::{AccuracyError, Points, Set, blocks, files, goal, observations, run_of, text, usual_prior};
+use crate::hardware::Precision;
+use crate::physics::prior;
+use crate::posterior::Measured;
+use crate::trial::{Metric, Statistic, Trial};
+use scaleproof_pack::import::{OfferedRate, OperatingPoint};
+use scaleproof_pack::prompt::{Segment, TokenStream};
+use scaleproof_sim::profile::Profile;
+use std::path::Path;
+
+/// From the server's log.
+const KV_TOKENS: u32 = 348_304;
+/// Between two rates.
+const PAUSE_S: f64 = 30.0;
+/// The rate at which the prompts of an earlier, uncounted round arrive: it only fills the cache.
+const EARLIER_RPS: f64 = 1.0;
+/// The points that are fitted on: this many of the lowest rates.
+const FITTED: usize = 2;
+
+const TTFT_P50: Metric = Metric::Ttft(Statistic::Percentile(50.0));
+const TTFT_P99: Metric = Metric::Ttft(Statistic::Percentile(99.0));
+const TPOT_MEAN: Metric = Metric::Tpot(Statistic::Mean);
+
+/// ShareGPT prompts: the two lowest rates calibrate, the others are predicted.
+pub fn sharegpt(data: &Path) -> Result<Set, AccuracyError> {
+    let (prior, points) = sharegpt_points(data)?;
+    let (posterior, comparisons) = points.judge(&prior)?;
+    Ok(Set {
+        name: "do-h200-llama70b-fp8/sharegpt",
+        system: system(),
+        fitted_on: format!("the {FITTED} lowest rates"),
+        notes: vec![
+            "Arrivals are the ones that `vllm bench serve` draws with seed 0. Prompt lengths are known in order, \
+             output lengths of the first 200 requests; the last 100 take those of the first 100, scaled to the \
+             measured total."
+                .to_owned(),
+            "Every rate has the same prompts on one running server: the first is cold, before each other one the \
+             simulator serves an uncounted round of the same prompts."
+                .to_owned(),
+        ],
+        profile: posterior.profile,
+        comparisons,
+        goals: vec![
+            goal(TPOT_MEAN, 0.02),
+            goal(TTFT_P50, 0.05),
+            goal(TTFT_P99, 0.10),
+            goal(Metric::OutputThroughput, 0.02),
+        ],
+    })
+}
+
+fn system() -> String {
+    "Llama-3.1-70B FP8, KV cache FP8, one H200, TP1, vLLM 0.14.1".to_owned()
+}
+
+fn engine_prior() -> Result<Profile, AccuracyError> {
+    let mut spec = usual_prior("llama-3.1-70b", "h200", 1, (Precision::Fp8, Precision::Fp8))?;
+    spec.num_blocks = Some(blocks(KV_TOKENS, spec.memory.block_size));
+    spec.max_model_len = Some(131_072);
+    Ok(prior(&spec)?.0)
+}
+
+fn sharegpt_points(data: &Path) -> Result<(Profile, Points), AccuracyError> {
+    let folder = data.join("measured/do-h200-llama70b-fp8/sharegpt");
+    let lengths = data.join("traces/sharegpt_seed0_llama3_tokenizer.csv");
+    let known = known_lengths(&text(&lengths)?)?;
+    let measured = rates(&folder)?
+        .into_iter()
+        .map(|(point, cold)| {
+            let lengths = completed_lengths(&known, &point);
+            let prompts: Vec<Vec<Segment>> =
+                lengths.iter().zip(0..).map(|(l, i)| vec![whole_prompt(i, l.0)]).collect();
+            measured_at(&point, &lengths, &prompts, cold)
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok((engine_prior()?, split(measured)))
+}
+
+fn split(mut measured: Vec<Measured>) -> Points {
+    let held_out = measured.split_off(FITTED.min(measured.len()));
+    Points { fitted: measured, held_out }
+}
+
+/// The points of a folder by rate, and whether each was the first on the server.
+fn rates(folder: &Path) -> Result<Vec<(OperatingPoint, bool)>, AccuracyError> {
+    let mut found = Vec::new();
+    for path in files(folder, ".json")? {
+        let raw: serde_json::Value = serde_json::from_str(&text(&path)?)
+            .map_err(|error| AccuracyError(format!("{}: {error}", path.display())))?;
+        let date = raw["date"].as_str().unwrap_or_default().to_owned();
+        found.push((date, run_of(&path)?.point));
+    }
+    let first = found.iter().map(|(date, _)| date.clone()).min();
+    let mut points: Vec<(OperatingPoint, bool)> =
+        found.into_iter().map(|(date, point)| (point, Some(date) == first)).collect();
+    points.sort_by(|a, b| rate(&a.0).total_cmp(&rate(&b.0)));
+    Ok(points)
+}
+
+fn rate(point: &OperatingPoint) -> f64 {
+    match point.offered_rate {
+        Some(OfferedRate::Rps(rps)) => rps,
+        _ => f64::INFINITY,
+    }
+}
+
+/// Prompt and, where known, output tokens in the order of the requests.
+fn known_lengths(text: &str) -> Result<Vec<(u32, Option<u32>)>, AccuracyError> {
+    let number = |field: Option<&str>| field.and_then(|f| f.trim().parse().ok());
+    text.lines()
+        .skip(1)
+        .map(|line| {
+            let mut fields = line.split(',').skip(1);
+            let input = number(fields.next());
+            let input = input.ok_or_else(|| AccuracyError(format!("lengths: found {line:?}, expected numbers")))?;
+            Ok((input, number(fields.next())))
+        })
+        .collect()
+}
+
+/// Lengths of a point's requests: unknown outputs are those of the first requests, scaled to the point's total.
+fn completed_lengths(known: &[(u32, Option<u32>)], point: &OperatingPoint) -> Vec<Lengths> {
+    let count = point.completed.unwrap_or_default() as usize;
+    let known = &known[..count.min(known.len())];
+    let sum: u64 = known.iter().filter_map(|(_, output)| output.map(u64::from)).sum();
+    let outputs: Vec<u32> = known.iter().filter_map(|(_, output)| *output).collect();
+    let unknown = known.len() - outputs.len();
+    let stand_in: u64 = outputs.iter().take(unknown).map(|o| u64::from(*o)).sum();
+    let left = point.output_tokens.total.unwrap_or(sum).saturating_sub(sum);
+    let scale = left as f64 / stand_in.max(1) as f64;
+    let mut next = outputs.iter().cycle();
+    known
+        .iter()
+        .map(|&(input, output)| {
+            let drawn = || next.next().map_or(1, |&o| (f64::from(o) * scale).round() as u32);
+            (input, output.unwrap_or_else(drawn).max(1))
+        })
+        .collect()
+}
+
+/// One rate: an uncounted round first unless cold, then the counted requests.
+fn measured_at(
+    point: &OperatingPoint,
+    lengths: &[Lengths],
+    prompts: &[Vec<Segment>],
+    cold: bool,
+) -> Result<Measured, AccuracyError> {
+    let gaps = vllm_bench_gaps(lengths.len());
+    let mut list = Builder::default();
+    let mut begin_s = 1.0;
+    if !cold {
+        for (i, at_s) in stretched_arrivals(&gaps, EARLIER_RPS).into_iter().enumerate() {
+            list.add(Some(at_s), lengths[i], &prompts[i])?;
+        }
+        begin_s = lengths.len() as f64 / EARLIER_RPS + PAUSE_S;
+    }
+    let from = list.len();
+    for (i, at_s) in stretched_arrivals(&gaps, rate(point)).into_iter().enumerate() {
+        list.add(Some(begin_s + at_s), lengths[i], &prompts[i])?;
+    }
+    let counted = from..list.len();
+    let label = format!("{} requests/s", rate(point));
+    let schedules = vec![list.open(rate(point))];
+    Ok(Measured {
+        trial: Trial { label, schedules, counted, seats: None },
+        observations: observations(point),
+    })
+}
+
+/// Turns of a conversation.
+const TURNS: u32 = 5;
+/// Conversations of the data set.
+const CONVERSATIONS: u32 = 100;
+
+/// Conversations with their history: the ShareGPT profile and the lowest rate calibrate, the others are predicted.
+pub fn multiturn(data: &Path) -> Result<Set, AccuracyError> {
+    let (sharegpt_prior, sharegpt) = sharegpt_points(data)?;
+    let prior = super::fit(&sharegpt_prior, &sharegpt.fitted)?.profile;
+    let folder = data.join("measured/do-h200-llama70b-fp8/multiturn-baseline");
+    let mut measured = rates(&folder)?
+        .into_iter()
+        .map(|(point, cold)| {
+            let (lengths, prompts) = conversations(&point);
+            measured_at(&point, &lengths, &prompts, cold)
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    let held_out = measured.split_off(1.min(measured.len()));
+    let points = Points { fitted: measured, held_out };
+    let (posterior, comparisons) = points.judge(&prior)?;
+    Ok(Set {
+        name: "do-h200-llama70b-fp8/multiturn-baseline",
+        system: system(),
+        fitted_on: "the ShareGPT set's profile, then the lowest rate".to_owned(),
+        notes: vec![format!(
+            "Lengths are known in total only. Taken: {CONVERSATIONS} conversations of {TURNS} turns, each turn's prompt \
+             the one before with its answer and new text of equal length in every turn; 300 of the {} entries in an \
+             order drawn by chance; every answer of the mean length.",
+            CONVERSATIONS * TURNS
+        )],
+        profile: posterior.profile,
+        comparisons,
+        goals: vec![goal(TPOT_MEAN, 0.05), goal(TTFT_P50, 0.10)],
+    })
+}
+
+/// The entries of a point in the order of its requests.
+fn conversations(point: &OperatingPoint) -> (Vec<Lengths>, Vec<Vec<Segment>>) {
+    use rand::seq::SliceRandom;
+    let count = point.completed.unwrap_or_default() as usize;
+    let mean_input = point.input_tokens.mean.unwrap_or_default();
+    let output = point.output_tokens.mean.unwrap_or(1.0).round() as u32;
+    // Prompt of turn k (from 1) is k times the text of a turn and k-1 answers: (turns+1)/2 texts on average.
+    let turns = f64::from(TURNS);
+    let text = (mean_input - f64::from(output) * (turns - 1.0) / 2.0) / ((turns + 1.0) / 2.0);
+    let text = text.max(1.0).round() as u32;
+    let mut entries: Vec<(u32, u32)> =
+        (0..CONVERSATIONS).flat_map(|c| (1..=TURNS).map(move |turn| (c, turn))).collect();
+    entries.shuffle(&mut scaleproof_pack::chance::stream(0, 0, "conversation order"));
+    entries.truncate(count);
+    entries
+        .into_iter()
+        .map(|(conversation, turn)| {
+            let input = turn * text + (turn - 1) * output;
+            let history = Segment { stream: TokenStream::group(u64::from(conversation)), start: 0, len: input };
+            ((input, output), vec![history])
+        })
+        .unzip()
+}

@@ -1,0 +1,109 @@
+//! Llama-3.1-8B BF16 on one H100, served by vLLM 0.11.0, loaded by inference-perf in stages.
+
+use super::loads::{Builder, from_quantiles};
+use super::{AccuracyError, Points, Set, files, goal, observations, run_of, text, usual_prior};
+use crate::hardware::Precision;
+use crate::physics::prior;
+use crate::posterior::Measured;
+use crate::trial::{Metric, Statistic, Trial};
+use rand_distr::Distribution;
+use scaleproof_pack::chance::stream;
+use scaleproof_pack::import::{OfferedRate, OperatingPoint};
+use serde_json::Value;
+use std::path::Path;
+
+/// Draws of the arrivals and lengths that are averaged: the tool's generator has no seed.
+const DRAWS: u64 = 5;
+/// The stages that are fitted on: this many of the lowest rates.
+const FITTED: usize = 2;
+
+/// The two lower stages calibrate, the others are predicted.
+pub fn judge(data: &Path) -> Result<Set, AccuracyError> {
+    let mut spec = usual_prior("llama-3.1-8b", "h100", 1, (Precision::Bf16, Precision::Bf16))?;
+    spec.async_scheduling = false;
+    spec.prefix_caching = false;
+    spec.memory.max_num_seqs = 128;
+    spec.max_model_len = Some(512);
+    let (prior, _) = prior(&spec)?;
+    let mut stages = Vec::new();
+    for path in files(&data.join("measured/kubecon-h100-llama8b"), "lifecycle_metrics.json")? {
+        let raw: Value = serde_json::from_str(&text(&path)?)
+            .map_err(|error| AccuracyError(format!("{}: {error}", path.display())))?;
+        stages.push((run_of(&path)?.point, raw));
+    }
+    stages.sort_by(|a, b| rate(&a.0).total_cmp(&rate(&b.0)));
+    let mut measured = stages.iter().map(|(point, raw)| stage(point, raw)).collect::<Result<Vec<_>, _>>()?;
+    let held_out = measured.split_off(FITTED.min(measured.len()));
+    let (posterior, comparisons) = Points { fitted: measured, held_out }.judge(&prior)?;
+    Ok(Set {
+        name: "kubecon-h100-llama8b",
+        system: "Llama-3.1-8B BF16 on one H100, vLLM 0.11.0, no prefix cache, no chunked prefill".to_owned(),
+        fitted_on: "stages 0 and 1".to_owned(),
+        notes: vec![format!(
+            "Arrivals: exponential gaps stretched to the stage, as the tool draws them; lengths from each stage's own \
+             percentiles; {DRAWS} draws averaged. TPOT by (latency - TTFT)/(output - 1): the tool's own is half of it."
+        )],
+        profile: posterior.profile,
+        comparisons,
+        goals: vec![
+            goal(Metric::Tpot(Statistic::Mean), 0.05),
+            goal(Metric::Ttft(Statistic::Percentile(50.0)), 0.10),
+        ],
+    })
+}
+
+fn rate(point: &OperatingPoint) -> f64 {
+    match point.offered_rate {
+        Some(OfferedRate::Rps(rps)) => rps,
+        _ => f64::INFINITY,
+    }
+}
+
+/// The quantiles of a length that a stage's report gives, rising.
+fn quantiles(lengths: &Value) -> Vec<(f64, f64)> {
+    let named = [
+        (0.0, "min"),
+        (0.01, "p1"),
+        (0.05, "p5"),
+        (0.1, "p10"),
+        (0.25, "p25"),
+        (0.5, "median"),
+        (0.75, "p75"),
+        (0.9, "p90"),
+        (0.95, "p95"),
+        (0.99, "p99"),
+        (1.0, "max"),
+    ];
+    named.iter().filter_map(|(share, name)| Some((*share, lengths[*name].as_f64()?))).collect()
+}
+
+fn stage(point: &OperatingPoint, raw: &Value) -> Result<Measured, AccuracyError> {
+    let count = point.completed.unwrap_or_default() as usize;
+    let (inputs, outputs) =
+        (quantiles(&raw["successes"]["prompt_len"]), quantiles(&raw["successes"]["output_len"]));
+    if inputs.len() < 2 || outputs.len() < 2 {
+        return Err(AccuracyError(format!("{}: found no percentiles of the lengths", point.label)));
+    }
+    let rps = rate(point);
+    let schedule = |draw| {
+        let mut chance = stream(draw, 0, "gaps");
+        let gaps: Vec<f64> = (0..count).map(|_| rand_distr::Exp1.sample(&mut chance)).collect();
+        let arrivals = super::loads::stretched_arrivals(&gaps, rps);
+        let inputs = from_quantiles(count, &inputs, draw, "input lengths");
+        let outputs = from_quantiles(count, &outputs, draw, "output lengths");
+        let mut list = Builder::default();
+        for i in 0..count {
+            list.add(Some(arrivals[i]), (inputs[i], outputs[i]), &[])?;
+        }
+        Ok::<_, AccuracyError>(list.open(rps))
+    };
+    Ok(Measured {
+        trial: Trial {
+            label: format!("{rps} requests/s"),
+            schedules: (0..DRAWS).map(schedule).collect::<Result<_, _>>()?,
+            counted: 0..count as u64,
+            seats: None,
+        },
+        observations: observations(point),
+    })
+}

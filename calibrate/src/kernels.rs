@@ -1,0 +1,265 @@
+//! How close GPU kernels come to the data sheet: efficiencies fitted on measured kernels, carried to other GPUs by
+//! their specification. The shipped ones are models/kernels, written by `examples/fit_kernels.rs`.
+//!
+//! ```text
+//! matrix product  launch(m) + max(bytes/bandwidth, operations/peak) / efficiency(m)
+//! decode          floor + row_head x rows x kv_heads + bytes(context) / (efficiency x bandwidth)
+//! prefill         floor + token_head x tokens x heads + operations / (efficiency x peak)
+//! all-reduce      floor + 2 (g-1)/g x bytes / (efficiency(g) x link)
+//! element-wise    floor + bytes / (efficiency x bandwidth), of all such kernels of a layer
+//! ```
+//! Times of one layer, in microseconds. m: tokens; efficiency and launch depend on it because the tile does.
+
+use crate::hardware::Precision;
+use crate::hardware::gpu::Gpu;
+use scaleproof_pack::document::Document;
+use scaleproof_pack::fault::Faults;
+use scaleproof_pack::fields::{Fields, Item, above, from_to};
+
+/// Efficiencies of one generation of kernels.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kernels {
+    /// Name.
+    pub name: String,
+    /// GPUs they were measured on; others take them by specification.
+    pub gpus: Vec<String>,
+    /// Matrix products by the precision of the weights.
+    pub products: Vec<(Precision, Products)>,
+    /// Decode attention by the precision of the cache.
+    pub decode: Vec<(Precision, Decode)>,
+    /// Prefill attention, at the peak of 16 bits.
+    pub prefill: Prefill,
+    /// All-reduce.
+    pub collective: Collective,
+    /// Norms, rotary embedding and activation.
+    pub element_wise: ElementWise,
+}
+
+/// Matrix products at a number of tokens.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ProductKnot {
+    /// Tokens.
+    pub tokens: u32,
+    /// Time that no size of the matrices explains.
+    pub launch_us: f64,
+    /// Share of the roofline.
+    pub efficiency: f64,
+}
+
+/// Matrix products of one precision.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Products {
+    /// Token counts that graphs replay (small, or multiples of 16).
+    pub aligned: Vec<ProductKnot>,
+    /// Token counts as they come, beyond the graphs.
+    pub unaligned: Vec<ProductKnot>,
+}
+
+/// Decode attention.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Decode {
+    /// Each layer.
+    pub floor_us: f64,
+    /// Each row and key-value head.
+    pub row_head_us: f64,
+    /// Share of the memory bandwidth.
+    pub efficiency: f64,
+}
+
+/// Prefill attention.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Prefill {
+    /// Each layer.
+    pub floor_us: f64,
+    /// Each token and query head.
+    pub token_head_us: f64,
+    /// Share of the peak.
+    pub efficiency: f64,
+}
+
+/// All-reduce.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Collective {
+    /// Each.
+    pub floor_us: f64,
+    /// Share of the link's bandwidth by GPUs; degrees between are as the next lower one.
+    pub efficiency: Vec<(u32, f64)>,
+}
+
+/// Element-wise kernels.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ElementWise {
+    /// Each layer, all of them.
+    pub floor_us: f64,
+    /// Share of the memory bandwidth.
+    pub efficiency: f64,
+}
+
+/// The shipped efficiencies: file name and text.
+const SHIPPED: [(&str, &str); 1] = [("hopper.yaml", include_str!("../../models/kernels/hopper.yaml"))];
+
+impl Kernels {
+    /// The shipped efficiencies that were measured on this GPU, or else the first ones, and whether they were measured
+    /// on it.
+    ///
+    /// # Errors
+    /// The faults of a shipped file; a test reads them all.
+    pub fn of(gpu: &Gpu) -> Result<(Kernels, bool), Faults> {
+        let parse = |(file, text): &(&str, &str)| Kernels::parse(&format!("models/kernels/{file}"), text);
+        let mut all = SHIPPED.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
+        let own = all.iter().position(|kernels| kernels.gpus.contains(&gpu.name));
+        Ok((all.swap_remove(own.unwrap_or(0)), own.is_some()))
+    }
+
+    /// Reads a file of efficiencies.
+    ///
+    /// # Errors
+    /// All faults of the file, each with its line.
+    pub fn parse(file: &str, text: &str) -> Result<Kernels, Faults> {
+        Document::parse(file, text)?.read(read)
+    }
+
+    /// Matrix products of a precision; those of FP8 stand for other 8-bit and 4-bit formats, whose peak differs.
+    #[must_use]
+    pub fn products(&self, precision: Precision) -> Option<&Products> {
+        let of = |p| self.products.iter().find(|(known, _)| *known == p).map(|(_, products)| products);
+        of(precision).or_else(|| if precision == Precision::Bf16 { None } else { of(Precision::Fp8) })
+    }
+
+    /// Decode attention over a cache of a precision.
+    #[must_use]
+    pub fn decode(&self, precision: Precision) -> Option<Decode> {
+        self.decode.iter().find(|(known, _)| *known == precision).map(|(_, decode)| *decode)
+    }
+}
+
+impl ProductKnot {
+    /// Microseconds of `[m, k] x [k, n]` at this knot's m.
+    #[must_use]
+    pub fn product_us(&self, (n, k): (u64, u64), precision: Precision, gpu: &Gpu) -> f64 {
+        let roof_us = roof_us(self.tokens, (n, k), precision, gpu);
+        self.launch_us + roof_us / self.efficiency
+    }
+}
+
+/// The roofline's time of a matrix product: weights, input and 16-bit output moved once, or its operations. Where the
+/// hardware does not compute in the precision, the operations are at the peak of 16 bits.
+#[must_use]
+pub fn roof_us(tokens: u32, (n, k): (u64, u64), precision: Precision, gpu: &Gpu) -> f64 {
+    let m = f64::from(tokens);
+    let (n, k) = (n as f64, k as f64);
+    let peak = gpu.peak_flops(precision).or_else(|| gpu.peak_flops(Precision::Bf16)).unwrap_or(f64::INFINITY);
+    let element = precision.bytes(1 << 16) as f64 / f64::from(1 << 16);
+    let bytes = element * (n * k + m * k) + 2.0 * m * n;
+    1e6 * (bytes / gpu.hbm_bytes_per_s).max(2.0 * m * n * k / peak)
+}
+
+impl Collective {
+    /// Microseconds of an all-reduce of `bytes` over `gpus`; 0 for one.
+    #[must_use]
+    pub fn all_reduce_us(&self, bytes: f64, gpus: u32, gpu: &Gpu) -> f64 {
+        if gpus < 2 {
+            return 0.0;
+        }
+        let known = self.efficiency.iter().rev().find(|(g, _)| *g <= gpus).or(self.efficiency.first());
+        let efficiency = known.map_or(1.0, |(_, e)| *e);
+        let g = f64::from(gpus);
+        self.floor_us + 1e6 * 2.0 * (g - 1.0) / g * bytes / (efficiency * gpu.link_bytes_per_s)
+    }
+}
+
+fn read(fields: &mut Fields<'_>) -> Option<Kernels> {
+    let name = fields.req("kernels").string();
+    let gpus: Option<Vec<String>> = fields.req("gpus").list(1..=100)?.iter().map(Item::string).collect();
+    let _ = (fields.req("source").string(), fields.req("command").string());
+    let _ = fields.opt("fit_errors").value();
+    let products = by_precision(&fields.req("products"), |f| {
+        let (aligned, unaligned) = (read_knots(&f.req("aligned")), read_knots(&f.req("unaligned")));
+        Some(Products { aligned: aligned?, unaligned: unaligned? })
+    });
+    let decode = by_precision(&fields.req("decode"), |f| {
+        let [floor_us, row_head_us, efficiency] = three(f, ["floor_us", "row_head_us", "efficiency"])?;
+        Some(Decode { floor_us, row_head_us, efficiency })
+    });
+    let prefill = section(&fields.req("prefill"), |f| {
+        let [floor_us, token_head_us, efficiency] = three(f, ["floor_us", "token_head_us", "efficiency"])?;
+        Some(Prefill { floor_us, token_head_us, efficiency })
+    });
+    let collective = section(&fields.req("collective"), |f| {
+        let floor_us = f.req("floor_us").f64(from_to(0.0, 1e6));
+        let pairs = f.req("efficiency").list(1..=16)?;
+        let pair = |item: &Item<'_>| {
+            let pair = item.list(2..=2)?;
+            Some((pair[0].u32(2..=1024)?, pair[1].f64(above(0.0, 10.0))?))
+        };
+        let efficiency: Option<Vec<_>> = pairs.iter().map(pair).collect();
+        Some(Collective { floor_us: floor_us?, efficiency: efficiency? })
+    });
+    let element_wise = section(&fields.req("element_wise"), |f| {
+        let floor_us = f.req("floor_us").f64(from_to(0.0, 1e6));
+        let efficiency = f.req("efficiency").f64(above(0.0, 10.0));
+        Some(ElementWise { floor_us: floor_us?, efficiency: efficiency? })
+    });
+    Some(Kernels {
+        name: name?,
+        gpus: gpus?,
+        products: products?,
+        decode: decode?,
+        prefill: prefill?,
+        collective: collective?,
+        element_wise: element_wise?,
+    })
+}
+
+fn section<T>(item: &Item<'_>, read: impl FnOnce(&mut Fields<'_>) -> Option<T>) -> Option<T> {
+    let mut fields = item.fields()?;
+    let value = read(&mut fields);
+    fields.finish();
+    value
+}
+
+fn by_precision<T>(
+    item: &Item<'_>,
+    mut read: impl FnMut(&mut Fields<'_>) -> Option<T>,
+) -> Option<Vec<(Precision, T)>> {
+    let mut fields = item.fields()?;
+    let mut found = Vec::new();
+    for (word, precision) in Precision::WORDS {
+        let item = fields.opt(word);
+        if item.is_present() {
+            found.push((precision, section(&item, &mut read)?));
+        }
+    }
+    fields.finish();
+    Some(found)
+}
+
+/// Two costs and a share.
+fn three(fields: &mut Fields<'_>, names: [&'static str; 3]) -> Option<[f64; 3]> {
+    let [first, second, share] = names;
+    let (first, second) =
+        (fields.req(first).f64(from_to(0.0, 1e6)), fields.req(second).f64(from_to(0.0, 1e6)));
+    let share = fields.req(share).f64(above(0.0, 10.0));
+    Some([first?, second?, share?])
+}
+
+/// Knots as `[tokens, launch_us, efficiency]`, tokens rising.
+fn read_knots(item: &Item<'_>) -> Option<Vec<ProductKnot>> {
+    let mut knots: Vec<ProductKnot> = Vec::new();
+    for knot in item.list(2..=1000)? {
+        let values = knot.list(3..=3)?;
+        let tokens = values[0].u32(1..=1 << 24)?;
+        let launch_us = values[1].f64(from_to(0.0, 1e6))?;
+        let efficiency = values[2].f64(above(0.0, 10.0))?;
+        if let Some(last) = knots.last().filter(|last| last.tokens >= tokens) {
+            knot.fault(
+                format!("{tokens} after {}", last.tokens),
+                "more tokens than the knot before",
+                "order the knots",
+            );
+            return None;
+        }
+        knots.push(ProductKnot { tokens, launch_us, efficiency });
+    }
+    Some(knots)
+}
