@@ -77,10 +77,12 @@ impl Study {
         if self.shared_prefixes { "warm" } else { "cold" }
     }
 
-    /// The title of its pictures.
+    /// The title of its page: what its points ran on.
     pub fn title(&self) -> String {
-        let placement = &self.loaded.manifest.engine.placement;
-        format!("{}: TP{} x {} replicas", self.loaded.manifest.model.id, placement.tp, placement.replicas)
+        let replicas = self.loaded.manifest.engine.placement.replicas;
+        let word = if replicas == 1 { "replica" } else { "replicas" };
+        let gpus = replicas.saturating_mul(self.loaded.gpus_per_replica());
+        format!("{}: {replicas} {word}, {gpus} GPUs", self.loaded.served())
     }
 
     /// Where the result of a point stands, if it has been simulated.

@@ -31,6 +31,8 @@ pub struct Configuration {
 pub struct Tested {
     /// The offered rate.
     pub offered_rps: f64,
+    /// Hash of its schedule.
+    pub schedule_hash: Option<String>,
     /// Whether every gate passes.
     pub pass: bool,
     /// The gates that fail.
@@ -114,6 +116,7 @@ impl Tested {
         };
         Tested {
             offered_rps,
+            schedule_hash: report.facts.schedule_hash.clone(),
             pass: report.capacity_gate_pass,
             failing_gates: report.failing_gates().map(str::to_owned).collect(),
             observed_goodput_rps: report.observed_goodput_rps,
@@ -292,6 +295,7 @@ pub(crate) mod tests {
         };
         let of = |&(offered_rps, pass): &(f64, bool)| Tested {
             offered_rps,
+            schedule_hash: None,
             pass,
             failing_gates: Vec::new(),
             observed_goodput_rps: Some(offered_rps),
