@@ -23,7 +23,7 @@ pub fn run(args: &PlanArgs) -> Outcome {
     let (grid, found) = simulate_grid(&mut study, &args.capacity.sweep)?;
     let sweep_text = format!("{}\n{}", rate_table(&study, &grid), verdict(&found));
     if found.capacity_rps.is_none() {
-        study.finish(chosen(&study, &grid, &found), &sweep_report(&study, &grid, &found))?;
+        study.finish(chosen(&study, &grid, &found), &sweep_report(&study, &grid, &found, None))?;
         let json = json!({"pack": shown(&study.directory), "capacity_rps": null, "capacity": found});
         study.print(
             &json,

@@ -186,13 +186,14 @@ fn sweep_page<'a>(
     capacity: &'a Capacity,
 ) -> SweepPage<'a> {
     let attainment_min = study.loaded.manifest.acceptance.class_slo_attainment_min;
-    SweepPage { title, classes, attainment_min, points, capacity }
+    SweepPage { title, classes, attainment_min, points, capacity, refined: None }
 }
 
-/// report.html of one open-loop sweep.
-pub fn sweep_report(study: &Study, grid: &[usize], found: &Capacity) -> String {
+/// report.html of one open-loop sweep, with what a search between its rates found.
+pub fn sweep_report(study: &Study, grid: &[usize], found: &Capacity, refined: Option<&str>) -> String {
     let (classes, points) = (class_names(study), grid_points(study, grid));
-    let section = sweep_section(&sweep_page(study, "Capacity", &classes, &points, found));
+    let page = sweep_page(study, "Capacity", &classes, &points, found);
+    let section = sweep_section(&SweepPage { refined, ..page });
     study_html(&study.title(), &[section], &study.point_names())
 }
 

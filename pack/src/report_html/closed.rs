@@ -36,10 +36,11 @@ pub fn closed_section(input: &ClosedPage) -> Section {
     body += &front(input, &levels, "TTFT", |c| (c.latency.p95_ttft_ms, c.request_ttft_cutoff_ms));
     body += &front(input, &levels, "TPOT", |c| (c.p95_tpot_ms, c.request_tpot_cutoff_ms));
     body += "</div>\n";
+    let word = if input.saturation.reached { "saturated at" } else { "not saturated at" };
     Section {
         heading: input.title.to_owned(),
         verdict: verdict(input.saturation),
-        answer: Answer::of(&levels, input.saturation.saturation_concurrency.map(f64::from)),
+        answer: Answer::of(&levels, input.saturation.saturation_concurrency.map(f64::from), word),
         body,
     }
 }

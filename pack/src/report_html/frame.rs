@@ -93,7 +93,7 @@ impl Frame {
             } else {
                 right + 11.0
             },
-            TOP + 70.0,
+            self.bottom() - 24.0,
             escape(name)
         );
     }

@@ -116,7 +116,9 @@ impl HeatMap {
     fn labelled_every(&self, width: f64) -> usize {
         let longest = self.columns.iter().map(|label| label.chars().count()).max().unwrap_or(0);
         let wanted = (longest + COLUMN_GAP_CHARACTERS) as f64 * CHARACTER_WIDTH;
-        (wanted / width).ceil().max(1.0) as usize
+        let least = (wanted / width).ceil() as usize;
+        // Round steps can be counted on.
+        [1, 2, 5, 10, 20, 50, 100].into_iter().find(|&step| step >= least).unwrap_or(least)
     }
 }
 

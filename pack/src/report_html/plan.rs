@@ -3,14 +3,12 @@
 use super::basis;
 use super::html::{escape, figure, notes, number, page, percent, verdicts, yes};
 use super::svg::{Chart, Limit, Measure, Point, Scale, Series};
-use super::table::{NONE, Table, pairs};
+use super::table::{Table, pairs};
 use crate::plan::{FleetAtPeak, Plan};
 use crate::report::RunFacts;
 
 /// Replicas drawn beyond the planned ones.
 const REPLICAS_BEYOND: u32 = 2;
-/// Points of the line of the hypothesis.
-const LINE_POINTS: u32 = 32;
 
 /// What the page of a plan shows.
 #[derive(Clone, Copy, Debug)]
@@ -68,11 +66,10 @@ pub struct FleetCapacity {
 
 impl FleetVerdict {
     fn words(&self) -> String {
-        let fleet = format!("{} {}", self.replicas, basis::plural(self.replicas, "replica"));
         if self.pass {
-            format!("{fleet}: every gate passes")
+            "every gate passes".to_owned()
         } else {
-            format!("{fleet}: FAILS {}", self.failing_gates.join(", "))
+            format!("FAILS {}", self.failing_gates.join(", "))
         }
     }
 }
@@ -146,24 +143,25 @@ fn answers(peaks: &[PlannedPeak]) -> String {
         .key("by division, requests/s", |peak| number(peak.by_division_rps))
         .key("headroom, requests/s", |peak| number(peak.headroom_rps()))
         .key("utilization", |peak| percent(peak.plan.peak_rps / peak.capacity_rps))
-        .key("at the peak", |peak| peak.at_peak.words())
-        .key("after a loss", |peak| peak.after_loss.as_ref().map_or(NONE.to_owned(), FleetVerdict::words))
         .html("The answers")
         + &simulated(peaks)
 }
 
 /// What the simulations at the peaks saw.
 fn simulated(peaks: &[PlannedPeak]) -> String {
-    let fleets: Vec<(f64, &FleetVerdict)> = peaks
+    let fleets: Vec<(&PlannedPeak, &str, &FleetVerdict)> = peaks
         .iter()
-        .flat_map(|peak| [Some(&peak.at_peak), peak.after_loss.as_ref()].map(|f| (peak.plan.peak_rps, f)))
-        .filter_map(|(rps, fleet)| Some((rps, fleet?)))
+        .flat_map(|peak| {
+            let left = peak.after_loss.as_ref().map(|left| (peak, "after a loss", left));
+            std::iter::once((peak, "all planned", &peak.at_peak)).chain(left)
+        })
         .collect();
     Table::of(&fleets)
-        .key("simulated at, requests/s", |(rps, _)| number(*rps))
-        .key("replicas", |(_, fleet)| fleet.replicas.to_string())
-        .key("pass", |(_, fleet)| yes(fleet.pass))
-        .key("attainment and queue", |(_, fleet)| fleet.summary.clone())
+        .key("simulated at, requests/s", |(peak, ..)| number(peak.plan.peak_rps))
+        .key("fleet", |(_, what, _)| (*what).to_owned())
+        .key("replicas", |(.., fleet)| fleet.replicas.to_string())
+        .text("gates", |(.., fleet)| fleet.words())
+        .text("attainment and queue", |(.., fleet)| fleet.summary.clone())
         .html("Simulated at the peaks")
 }
 
@@ -211,13 +209,12 @@ fn picture(input: &PlanPage) -> String {
     let most = input.peaks.iter().map(|peak| peak.plan.planned_replicas).max().unwrap_or(1);
     let last = most.saturating_add(REPLICAS_BEYOND);
     let by_division = |n: u32| Point::at(f64::from(n), first.capacity_per_replica_rps * f64::from(n));
-    let step = last.div_ceil(LINE_POINTS).max(1) as usize;
     let swept = Point::at(f64::from(input.swept.replicas), input.swept.capacity_rps);
     let fleets = input.peaks.iter().map(|peak| Point::at(planned(peak), peak.capacity_rps));
     let series = vec![
         Series {
             name: "capacity by division".into(),
-            points: (1..last).step_by(step).chain([last]).map(by_division).collect(),
+            points: [1, last].map(by_division).to_vec(),
             apart: false,
         },
         Series {

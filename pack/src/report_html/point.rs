@@ -6,6 +6,7 @@ use super::study::weakest;
 use super::svg::{Chart, Measure, Point, Scale, Series};
 use super::table::{NONE, Table, pairs};
 use crate::report::{Gate, GateValue, Report};
+use crate::saturation::CAVEAT;
 use crate::timeline::FleetSample;
 
 /// Points that a line over time is thinned to, each the greatest of its interval.
@@ -32,6 +33,9 @@ pub fn point_html(input: &PointPage) -> String {
     let report = input.report;
     let mut body = verdicts(&[escape(&verdict(report))]);
     body += &format!("<p>{}</p>\n", escape(&system(input)));
+    if report.facts.concurrency.is_some() {
+        body += &format!("<p>{}</p>\n", escape(CAVEAT));
+    }
     let schedules = basis::schedules([&report.facts].into_iter(), "slo-report.json");
     body +=
         &format!("<p class=\"basis\">{} {}</p>\n", escape(&basis::source(&report.facts)), escape(&schedules));
@@ -113,7 +117,9 @@ fn facts(report: &Report) -> Vec<(String, String)> {
         ("evictions, blocks/s", number(report.prefix_cache.and_then(|cache| cache.evictions_per_s))),
     ];
     let counts = counts.into_iter().map(|(name, count)| (name.to_owned(), count.to_string()));
-    counts.chain(values.into_iter().map(|(name, value)| (name.to_owned(), value))).collect()
+    let reasons =
+        report.failure_reasons.iter().map(|(reason, n)| (format!("failed: {reason}"), n.to_string()));
+    counts.chain(reasons).chain(values.into_iter().map(|(name, value)| (name.to_owned(), value))).collect()
 }
 
 fn gate_table(report: &Report) -> String {

@@ -45,11 +45,11 @@ impl Spread {
     }
 }
 
-/// `23.8 (23.7 to 23.9)`: the median, and the range where it shows.
+/// `23.8 (23.7–23.9)`: the median, and the range where it shows.
 pub(super) fn text(spread: Option<Spread>, format: impl Fn(f64) -> String) -> String {
     let Some(spread) = spread else { return NONE.into() };
     let (median, low, high) = (format(spread.median), format(spread.low), format(spread.high));
-    if low == high { median } else { format!("{median} ({low} to {high})") }
+    if low == high { median } else { format!("{median} ({low}–{high})") }
 }
 
 /// `value` over some reports.
@@ -92,7 +92,7 @@ mod tests {
     fn the_spread_is_said_where_it_shows() {
         let of = |values: &[f64]| text(Spread::of(values.iter().copied()), |v| format!("{v:.1}"));
         assert_eq!(of(&[24.0]), "24.0");
-        assert_eq!(of(&[24.0, 23.5, 24.1]), "24.0 (23.5 to 24.1)");
+        assert_eq!(of(&[24.0, 23.5, 24.1]), "24.0 (23.5–24.1)");
         assert_eq!(of(&[24.0, 24.01]), "24.0");
         assert_eq!(of(&[]), NONE);
         assert_eq!(Spread::of([1.0].into_iter()).and_then(|spread| spread.range()), None);

@@ -27,8 +27,8 @@ pub(super) struct Answer {
     experiment: String,
     /// What all of its numbers rest on.
     source: String,
-    /// The level that was chosen, `24 requests/s`.
-    chosen: String,
+    /// `capacity 24 requests/s`.
+    answer: String,
     /// The class with the lowest attainment there, and that attainment.
     weakest: (String, String),
     hits: String,
@@ -37,8 +37,8 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// That of an experiment whose `chosen` level is its answer.
-    pub fn of(levels: &Levels, chosen: Option<f64>) -> Answer {
+    /// That of an experiment that chose a level; `word` says what that level is.
+    pub fn of(levels: &Levels, chosen: Option<f64>, word: &str) -> Answer {
         let all: Vec<&Report> = levels.iter().flat_map(|(_, repeats)| repeats).copied().collect();
         let at =
             levels.iter().find(|(level, _)| Some(*level) == chosen).map_or(&[][..], |(_, repeats)| repeats);
@@ -53,7 +53,10 @@ impl Answer {
         Answer {
             experiment: first.map_or_else(String::new, basis::experiment),
             source: first.map_or_else(String::new, basis::source),
-            chosen: at.first().and_then(|report| basis::load(&report.facts)).unwrap_or(NONE.to_owned()),
+            answer: at
+                .first()
+                .and_then(|report| Some(format!("{word} {}", basis::load(&report.facts)?)))
+                .unwrap_or("none".to_owned()),
             weakest: weakest(at),
             hits: of_cache(|cache| cache.hit_share, |share| percent(share)),
             expected_hits: of_cache(|cache| cache.expected_hit_share, |share| percent(share)),
@@ -108,7 +111,7 @@ fn section_html(section: &Section) -> String {
 fn answers(sections: &[Section]) -> String {
     Table::of(sections)
         .key("experiment", |s| s.answer.experiment.clone())
-        .key("answer", |s| s.answer.chosen.clone())
+        .key("answer", |s| s.answer.answer.clone())
         .key("weakest class there", |s| s.answer.weakest.0.clone())
         .key("its attainment", |s| s.answer.weakest.1.clone())
         .key("prefix hits", |s| s.answer.hits.clone())

@@ -22,6 +22,8 @@ pub struct SweepPage<'a> {
     pub points: &'a [(f64, Report)],
     /// The capacity found in them.
     pub capacity: &'a Capacity,
+    /// What a search between the rates found, in words.
+    pub refined: Option<&'a str>,
 }
 
 /// An open-loop sweep as a section of a study's page.
@@ -29,7 +31,8 @@ pub struct SweepPage<'a> {
 pub fn sweep_section(input: &SweepPage) -> Section {
     let levels = levels(input.points);
     let schedules = basis::schedules(input.points.iter().map(|(_, report)| &report.facts), "summary.csv");
-    let mut body = format!("<p class=\"basis\">{}</p>\n<h2>Rates</h2>\n", escape(&schedules));
+    let mut body = input.refined.map_or_else(String::new, |text| format!("<p>{}</p>\n", escape(text)));
+    body += &format!("<p class=\"basis\">{}</p>\n<h2>Rates</h2>\n", escape(&schedules));
     body += &point_table("offered, requests/s", input.points);
     body += "<h2>Pictures</h2>\n<p>Lines join the medians of the repeats, bars span them.</p>\n";
     body += "<div class=\"pictures\">\n";
@@ -43,7 +46,7 @@ pub fn sweep_section(input: &SweepPage) -> Section {
     Section {
         heading: input.title.to_owned(),
         verdict: verdict(input.capacity),
-        answer: Answer::of(&levels, input.capacity.capacity_rps),
+        answer: Answer::of(&levels, input.capacity.capacity_rps, "capacity"),
         body,
     }
 }

@@ -4,7 +4,7 @@ use super::html::escape;
 use std::fmt::Write as _;
 
 /// Longer tables are folded until they are asked for.
-const OPEN_ROWS_MAX: usize = 16;
+const OPEN_ROWS_MAX: usize = 20;
 /// What a cell without a value holds.
 pub(super) const NONE: &str = "–";
 
@@ -137,7 +137,7 @@ mod tests {
             let rows: Vec<u32> = (0..count).collect();
             Table::of(&rows).key("n", u32::to_string).html("<all>")
         };
-        assert!(table(17).contains("<summary>&lt;all&gt;: 17 rows</summary>"));
-        assert!(!table(16).contains("<details>"));
+        assert!(table(21).contains("<summary>&lt;all&gt;: 21 rows</summary>"));
+        assert!(!table(20).contains("<details>"));
     }
 }

@@ -111,7 +111,14 @@ fn pages() -> Vec<String> {
 }
 
 fn sweep_page<'a>(points: &'a [(f64, Report)], capacity: &'a Capacity) -> SweepPage<'a> {
-    SweepPage { title: "Open <loop>", classes: &CLASSES, attainment_min: 0.95, points, capacity }
+    SweepPage {
+        title: "Open <loop>",
+        classes: &CLASSES,
+        attainment_min: 0.95,
+        points,
+        capacity,
+        refined: Some("By <bisection>."),
+    }
 }
 
 /// A closed loop whose clients are as many as the points' rates.
@@ -170,7 +177,10 @@ fn a_study_begins_with_every_answer() {
             || top.contains("Saturates at")
     );
     assert!(top.contains("<li>Open loop, cold cache. Capacity: 24 requests/s"), "{top}");
-    assert!(top.contains("<th scope=\"row\">Open loop, cold cache</th><td>24 requests/s</td>"), "{top}");
+    assert!(
+        top.contains("<th scope=\"row\">Open loop, cold cache</th><td>capacity 24 requests/s</td>"),
+        "{top}"
+    );
     assert!(top.contains("weakest class there"));
 }
 

@@ -1,6 +1,6 @@
 //! The pictures that are grids: verdicts by rate, and capacities.
 
-use super::{WhatifPage, axes_head, by_settings, settings};
+use super::{WhatifPage, axes_head, by_settings, has_capacities, settings};
 use crate::report_html::heat::{Fill, HeatCell, HeatMap};
 use crate::report_html::html::{figure, number};
 use crate::whatif::{Basis, Cell, Configuration};
@@ -25,16 +25,31 @@ pub(super) fn spans(input: &WhatifPage, name: &str, rates: &[f64]) -> String {
         column_name: format!("{name}, requests/s"),
         columns: rates.iter().map(|&rate| number(rate)).collect(),
         rows: input.configurations.iter().map(row).collect(),
-        legend: vec![
-            (Fill::Grey(0.0), false, "every gate passes, within the target utilization"),
-            (Fill::Grey(0.5), false, "every gate passes, beyond the target utilization"),
-            (Fill::Hatched, false, "a gate fails"),
-            (Fill::Grey(0.0), true, "dot: simulated; without: inferred"),
-        ],
+        legend: legend(input),
     };
-    let reading = "Per cent: utilization. Well below a rate that passes and well above one that fails, a cell is inferred \
-                   from the capacity, not simulated. Rows stand in the table's order.";
+    let reading = if has_capacities(input) {
+        "Per cent: utilization. Well below a rate that passes and well above one that fails, a cell is inferred from the \
+         capacity, not simulated. Rows stand in the table's order."
+    } else {
+        "The rates are not compared with a capacity. Rows stand in the table's order."
+    };
     figure(&format!("Configurations by {name}"), reading, &map.svg(), &span_table(input))
+}
+
+/// What the fills mean, as far as they can occur.
+fn legend(input: &WhatifPage) -> Vec<(Fill, bool, &'static str)> {
+    let mut legend = vec![(Fill::Hatched, false, "a gate fails")];
+    if has_capacities(input) {
+        legend.insert(0, (Fill::Grey(0.0), false, "every gate passes, within the target utilization"));
+        legend.insert(1, (Fill::Grey(0.5), false, "every gate passes, beyond the target utilization"));
+        legend.push((Fill::Grey(0.0), true, "dot: simulated; without: inferred"));
+    } else {
+        legend.insert(0, (Fill::Grey(0.0), false, "every gate passes"));
+    }
+    if input.configurations.iter().flat_map(|c| &c.cells).any(|cell| cell.pass.is_none()) {
+        legend.push((Fill::Empty, false, "not reached before the request to stop"));
+    }
+    legend
 }
 
 /// From which to which rate a configuration does what.
@@ -43,9 +58,12 @@ fn span_table(input: &WhatifPage) -> String {
         c.cells.iter().filter(move |cell| holds(cell)).map(|cell| cell.offered_rps)
     }
     let greatest = |c: &Configuration, holds| number(rates_where(c, holds).max_by(f64::total_cmp));
-    by_settings(input, input.configurations, |c| c)
-        .key("passes up to, requests/s", |c| greatest(c, |cell| cell.pass == Some(true)))
-        .key("within target up to", |c| greatest(c, |cell| cell.within_target == Some(true)))
+    let mut table = by_settings(input, input.configurations, |c| c)
+        .key("passes up to, requests/s", |c| greatest(c, |cell| cell.pass == Some(true)));
+    if has_capacities(input) {
+        table = table.key("within target up to", |c| greatest(c, |cell| cell.within_target == Some(true)));
+    }
+    table
         .key("fails from", |c| number(rates_where(c, |cell| cell.pass == Some(false)).min_by(f64::total_cmp)))
         .column("cells simulated", |c| {
             rates_where(c, |cell| cell.basis == Basis::Simulated).count().to_string()

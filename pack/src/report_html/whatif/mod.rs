@@ -48,10 +48,16 @@ pub fn whatif_html(input: &WhatifPage) -> String {
     body += &tails(input, "P95 TPOT", |tail| tail.p95_tpot_over_cutoff);
     body += "</div>\n";
     if has_capacities(input) {
-        body += &format!("<h2>All configurations</h2>\n{}", configuration_table(input));
+        body += &format!(
+            "<h2>All configurations</h2>\n<p>P95s are of the worst class at the capacity.</p>\n{}",
+            configuration_table(input)
+        );
     }
     if let Some((name, _)) = input.rates {
-        body += &format!("<h2>All cells</h2>\n{}", cell_table(input, name));
+        body += &format!(
+            "<h2>All cells</h2>\n<p>P95s are of the worst class, where it was simulated.</p>\n{}",
+            cell_table(input, name)
+        );
     }
     body += &notes("Before you believe the numbers", input.remarks);
     page(input.title, &body)
@@ -132,7 +138,7 @@ fn configuration_table(input: &WhatifPage) -> String {
             failing(c).map_or(NONE.to_owned(), |t| failing_gates(t.failing_gates.iter().map(String::as_str)))
         })
         .column("rates simulated", |c| c.tested.len().to_string())
-        .html("All configurations; P95s of the worst class at the capacity")
+        .html("All configurations")
 }
 
 fn cell_table(input: &WhatifPage, rate_name: &str) -> String {
@@ -151,7 +157,7 @@ fn cell_table(input: &WhatifPage, rate_name: &str) -> String {
         .text("failing gates", |row| {
             tested(row).map_or(NONE.to_owned(), |t| failing_gates(t.failing_gates.iter().map(String::as_str)))
         })
-        .html("All cells; P95s of the worst class, where simulated")
+        .html("All cells")
 }
 
 #[cfg(test)]
@@ -200,7 +206,10 @@ mod tests {
         let all: Vec<Configuration> = (4..=12).map(|n| filled(&[&n.to_string()], &[])).collect();
         let html = page_of(&["replicas"], None, &all);
         assert!(html.contains("Capacity by replicas") && html.contains(">replicas</text>"));
-        assert!(html.contains("drawn are 5 of 9") && html.contains("18 rows"), "the table has them all");
+        assert!(
+            html.contains("drawn are 5 of 9") && html.matches("<td>25</td>").count() == 9 * 4,
+            "the tables have them all"
+        );
         let nothing = Configuration { capacity: None, tested: Vec::new(), ..filled(&["4"], &[]) };
         assert!(!page_of(&["replicas"], None, &[nothing]).contains("NaN"));
         let alone = Configuration { settings: Vec::new(), ..filled(&[], &[24.0]) };
