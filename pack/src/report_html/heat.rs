@@ -24,7 +24,7 @@ pub(super) enum Fill {
     Grey(f64),
     /// Dark with stripes.
     Hatched,
-    /// Nothing known.
+    /// Nothing known: a question mark.
     Empty,
 }
 
@@ -141,22 +141,29 @@ fn draw(out: &mut String, cell: &HeatCell, x: f64, y: f64, width: f64) {
         "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{CELL_HEIGHT}\" fill=\"{fill}\" \
          stroke=\"#888\" stroke-width=\".5\"/>"
     );
-    let middle = x + width / 2.0;
-    if width >= TEXT_WIDTH && !cell.text.is_empty() {
+    let ink = if dark { "#fff" } else { "#111" };
+    let written = match cell.fill {
+        Fill::Empty => "?",
+        _ if width >= TEXT_WIDTH => cell.text.as_str(),
+        _ => "",
+    };
+    if !written.is_empty() {
         let _ = write!(
             out,
-            "<text x=\"{middle:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill=\"{}\">{}</text>",
-            y + 14.0,
-            if dark { "#fff" } else { "#111" },
-            escape(&cell.text)
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill=\"{ink}\">{}</text>",
+            x + width / 2.0,
+            y + 14.5,
+            escape(written)
         );
-    } else if cell.dot {
-        let colour = if dark { "#fff" } else { "#111" };
-        let radius = (width / 4.0).min(3.0);
+    }
+    if cell.dot {
+        // Beside what is written, or in the middle.
+        let dot_x = if written.is_empty() { x + width / 2.0 } else { x + 5.0 };
         let _ = write!(
             out,
-            "<circle cx=\"{middle:.1}\" cy=\"{:.1}\" r=\"{radius:.1}\" fill=\"{colour}\"/>",
-            y + CELL_HEIGHT / 2.0
+            "<circle cx=\"{dot_x:.1}\" cy=\"{:.1}\" r=\"{:.1}\" fill=\"{ink}\"/>",
+            y + CELL_HEIGHT / 2.0,
+            (width / 4.0).min(3.0)
         );
     }
     out.push('\n');

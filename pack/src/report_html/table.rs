@@ -24,6 +24,13 @@ struct Column {
 }
 
 impl Column {
+    /// Characters across that keep the head to about two lines: a tall head looks like a gap where its column is out of
+    /// sight.
+    fn head_width(&self) -> usize {
+        let longest = self.head.split(' ').map(|word| word.chars().count()).max().unwrap_or(0);
+        longest.max(self.head.chars().count() / 2 + 2)
+    }
+
     /// The one text of all rows, if there is more than one row.
     fn constant(&self) -> Option<&str> {
         match self.cells.as_slice() {
@@ -75,7 +82,8 @@ impl<'a, R> Table<'a, R> {
         out.push_str("<table><thead><tr>");
         for column in &shown {
             let class = if column.kind == Kind::Text { " class=\"text\"" } else { "" };
-            let _ = write!(out, "<th scope=\"col\"{class}>{}</th>", escape(&column.head));
+            let (width, head) = (column.head_width(), escape(&column.head));
+            let _ = write!(out, "<th scope=\"col\"{class} style=\"min-width:{width}ch\">{head}</th>");
         }
         out.push_str("</tr></thead><tbody>\n");
         for row in 0..self.rows.len() {
