@@ -66,7 +66,7 @@ fn saturated(input: &ClosedPage) -> Option<f64> {
 
 fn throughput(input: &ClosedPage, levels: &Levels) -> String {
     let lines = vec![series("completed, requests/s", levels, |report| report.request_throughput_rps)];
-    let numbers = numbers("Throughput by clients", "clients", levels, &lines, |v| number(v));
+    let numbers = numbers("Throughput by clients", "clients", levels, &lines, number);
     let chart = Chart {
         title: "Completed requests per second by number of clients".into(),
         x: Measure::new("clients", Scale::FromZero),
@@ -105,7 +105,7 @@ fn front(
     let by_clients: Vec<Series> =
         input.classes.iter().map(|class| series(class, levels, |report| of_class(report, class))).collect();
     let caption = format!("P95 {name} against throughput");
-    let numbers = numbers(&format!("P95 {name}, ms"), "clients", levels, &by_clients, |v| number(v));
+    let numbers = numbers(&format!("P95 {name}, ms"), "clients", levels, &by_clients, number);
     let at_saturation = levels.iter().find(|(clients, _)| Some(*clients) == saturated(input));
     let chart = Chart {
         title: format!("P95 {name} of each class against throughput, one mark a number of clients"),

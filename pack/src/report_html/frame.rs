@@ -119,7 +119,8 @@ impl Frame {
         let _ = writeln!(
             out,
             "<path d=\"M{x:.1} {TOP}V{}\" stroke=\"#111\"/>\
-             <text x=\"{:.1}\" y=\"{}\" text-anchor=\"{anchor}\" font-weight=\"bold\">{}</text>",
+             <text x=\"{:.1}\" y=\"{}\" text-anchor=\"{anchor}\" font-weight=\"bold\" \
+             stroke=\"#fff\" stroke-width=\"4\" paint-order=\"stroke\">{}</text>",
             self.bottom(),
             x + shift,
             self.bottom() - 8.0,

@@ -49,7 +49,12 @@ impl Spread {
 pub(super) fn text(spread: Option<Spread>, format: impl Fn(f64) -> String) -> String {
     let Some(spread) = spread else { return NONE.into() };
     let (median, low, high) = (format(spread.median), format(spread.low), format(spread.high));
-    if low == high { median } else { format!("{median} ({low}–{high})") }
+    if low == high {
+        return median;
+    }
+    // The median bears the unit of all three.
+    let bare = |text: &str| text.trim_end_matches(" %").to_owned();
+    format!("{median} ({}–{})", bare(&low), bare(&high))
 }
 
 /// `value` over some reports.
@@ -95,6 +100,8 @@ mod tests {
         assert_eq!(of(&[24.0, 23.5, 24.1]), "24.0 (23.5–24.1)");
         assert_eq!(of(&[24.0, 24.01]), "24.0");
         assert_eq!(of(&[]), NONE);
+        let shares = Spread::of([0.95, 0.96].into_iter());
+        assert_eq!(text(shares, super::super::html::percent), "95.0 % (95.0–96.0)");
         assert_eq!(Spread::of([1.0].into_iter()).and_then(|spread| spread.range()), None);
     }
 }

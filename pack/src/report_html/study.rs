@@ -58,9 +58,9 @@ impl Answer {
                 .and_then(|report| Some(format!("{word} {}", basis::load(&report.facts)?)))
                 .unwrap_or("none".to_owned()),
             weakest: weakest(at),
-            hits: of_cache(|cache| cache.hit_share, |share| percent(share)),
-            expected_hits: of_cache(|cache| cache.expected_hit_share, |share| percent(share)),
-            evictions: of_cache(|cache| cache.evictions_per_s, |rate| number(rate)),
+            hits: of_cache(|cache| cache.hit_share, percent),
+            expected_hits: of_cache(|cache| cache.expected_hit_share, percent),
+            evictions: of_cache(|cache| cache.evictions_per_s, number),
         }
     }
 }
@@ -74,7 +74,7 @@ pub(super) fn weakest(repeats: &[&Report]) -> (String, String) {
     };
     let median = |class: &(String, Option<Spread>)| class.1.map_or(-1.0, |spread| spread.median);
     let lowest = names.into_iter().flatten().map(attainment).min_by(|a, b| median(a).total_cmp(&median(b)));
-    lowest.map_or((NONE.into(), NONE.into()), |(name, spread)| (name, text(spread, |share| percent(share))))
+    lowest.map_or((NONE.into(), NONE.into()), |(name, spread)| (name, text(spread, percent)))
 }
 
 /// The page of a study of one or several experiments. `points`: the names of their directories.

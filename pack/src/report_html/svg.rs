@@ -135,11 +135,11 @@ impl Chart {
         for (i, limit) in self.limits.iter().enumerate() {
             frame.limit(&mut out, limit.value, limit.of_series, i);
         }
-        if let Some((x, name)) = &self.mark {
-            frame.mark(&mut out, *x, name);
-        }
         for (i, series) in self.series.iter().enumerate() {
             frame.series(&mut out, series, i);
+        }
+        if let Some((x, name)) = &self.mark {
+            frame.mark(&mut out, *x, name);
         }
         for (i, line) in legend.iter().enumerate() {
             line.draw(&mut out, frame.bottom() + 56.0 + LEGEND_ROW * i as f64);

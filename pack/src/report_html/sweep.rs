@@ -1,7 +1,7 @@
 //! An open-loop sweep over offered rates.
 
 use super::basis;
-use super::html::{escape, figure, notes, number, percent, yes};
+use super::html::{escape, figure, notes, number, percent};
 use super::repeats::{Levels, levels, numbers, series};
 use super::study::{Answer, Section};
 use super::svg::{Chart, Limit, Measure, Scale, Series};
@@ -81,18 +81,22 @@ pub(super) fn point_table(level_name: &str, points: &[(f64, Report)]) -> String 
         .column("output, tokens/s", |(_, r)| number(r.output_throughput_tps))
         .column("errors", |(_, r)| percent(r.error_rate))
         .column("attainment", |(_, r)| percent(r.overall_attainment))
-        .column("weakest class", |(_, r)| weakest(r).map_or(NONE.to_owned(), |(name, _)| name))
-        .column("its attainment", |(_, r)| percent(weakest(r).and_then(|(_, class)| class.attainment)))
+        .column("weakest class", |(_, r)| {
+            weakest(r)
+                .map_or(NONE.to_owned(), |(name, class)| format!("{name} {}", percent(class.attainment)))
+        })
         .column("its successes", |(_, r)| count(weakest(r).map(|(_, class)| class.successful_count)))
         .column("prefix hits", |(_, r)| percent(r.prefix_cache.and_then(|cache| cache.hit_share)));
     let judged = if closed {
         // A closed loop's queue cannot grow, and its gates decide no capacity.
         table
     } else {
-        table
-            .column("queue", |(_, r)| r.queue_trend.word().to_owned())
-            .column("pass", |(_, r)| yes(r.capacity_gate_pass))
-            .text("failing gates", |(_, r)| failing_gates(r.failing_gates()))
+        table.column("queue", |(_, r)| r.queue_trend.word().to_owned()).text("gates", |(_, r)| {
+            match failing_gates(r.failing_gates()) {
+                none if none == NONE => "pass".to_owned(),
+                some => format!("FAIL {some}"),
+            }
+        })
     };
     judged.html("Points")
 }
@@ -125,7 +129,7 @@ fn throughput(input: &SweepPage, levels: &Levels) -> String {
         series("goodput", levels, |r| r.observed_goodput_rps),
     ];
     let caption = "Completed and goodput, requests/s";
-    let numbers = numbers(caption, OFFERED, levels, &lines, |v| number(v));
+    let numbers = numbers(caption, OFFERED, levels, &lines, number);
     let y = Measure::new("requests/s", Scale::FromZero);
     let chart = chart(input, "Completed and goodput by offered rate".into(), y, lines);
     let reading = "Where goodput falls away from what is completed, requests still end, but too late.";
@@ -160,7 +164,7 @@ fn against_cutoff(
         let cutoff = input.points.iter().find_map(|(_, r)| r.classes.get(*class)).map(|c| value(c).1);
         line.name = format!("{class} (cutoff {} ms)", number(cutoff));
     }
-    let numbers = numbers(&format!("{name}, ms"), OFFERED, levels, &in_ms, |v| number(v));
+    let numbers = numbers(&format!("{name}, ms"), OFFERED, levels, &in_ms, number);
     let title = format!("{name} of each class over its cutoff, by offered rate");
     let mut chart = chart(input, title, Measure::new(format!("{name} / cutoff"), Scale::Ratio), ratios);
     chart.limits = vec![Limit::of_all(1.0, "the cutoff")];

@@ -96,7 +96,7 @@ fn extremes(input: &WhatifPage) -> String {
     let least = known().min_by(|a, b| a.0.total_cmp(&b.0));
     let most = known().max_by(|a, b| a.0.total_cmp(&b.0));
     let (Some(least), Some(most)) = (least, most) else { return String::new() };
-    if least.0 == most.0 {
+    if least.0.total_cmp(&most.0).is_eq() {
         return format!(" Capacity: {} requests/s.", number(least.0));
     }
     let of = |(rps, configuration): (f64, &Configuration)| {
