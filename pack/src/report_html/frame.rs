@@ -8,6 +8,10 @@ use std::fmt::Write as _;
 /// More points than this are drawn without markers.
 pub(super) const MARKED_POINTS_MAX: usize = 40;
 
+/// Room that a tag beside a marker takes.
+const TAG_WIDTH: f64 = 24.0;
+const TAG_HEIGHT: f64 = 12.0;
+
 const STYLES: [(&str, &str); 5] =
     [("#0b3c5d", ""), ("#a63603", "7 4"), ("#1b7837", "2 3"), ("#542788", "10 3 2 3"), ("#444444", "4 2")];
 
@@ -142,6 +146,7 @@ impl Frame {
                 "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" stroke-dasharray=\"{dash}\"/>"
             );
         }
+        let mut tagged: Option<(f64, f64)> = None;
         for p in &points {
             let (x, y) = (self.px(p.x), self.py(p.y));
             if let Some((low, high)) = p.range {
@@ -156,7 +161,11 @@ impl Frame {
             if points.len() <= MARKED_POINTS_MAX {
                 marker(out, index, x, y);
             }
-            if let Some(tag) = p.tag {
+            // Of tags that would stand on one another, the first is written.
+            let free =
+                tagged.is_none_or(|(tx, ty)| (x - tx).abs() > TAG_WIDTH || (y - ty).abs() > TAG_HEIGHT);
+            if let Some(tag) = p.tag.filter(|_| free) {
+                tagged = Some((x, y));
                 let _ = writeln!(
                     out,
                     "<text x=\"{:.1}\" y=\"{:.1}\" font-size=\"11\" text-anchor=\"end\">{tag}</text>",

@@ -72,33 +72,32 @@ pub(super) fn point_table(level_name: &str, points: &[(f64, Report)]) -> String 
     let count = |n: Option<u64>| n.map_or(NONE.to_owned(), |n| n.to_string());
     let weakest = |r: &Report| r.weakest_class().map(|(name, class)| (name.to_owned(), class.clone()));
     let closed = points.iter().any(|(_, report)| report.facts.concurrency.is_some());
-    let table = Table::of(&sorted)
+    let mut table = Table::of(&sorted)
         .key(level_name, |(level, _)| number(*level))
-        .column("repeat", |(_, r)| count(r.facts.run))
-        .column("seed", |(_, r)| count(r.facts.seed))
+        .column("repeat", |(_, r)| count(r.facts.run));
+    // A closed loop's queue cannot grow, and its gates decide no capacity.
+    if !closed {
+        table = table
+            .text("gates", |(_, r)| match failing_gates(r.failing_gates()) {
+                none if none == NONE => "pass".to_owned(),
+                some => format!("FAIL {some}"),
+            })
+            .column("queue", |(_, r)| r.queue_trend.word().to_owned());
+    }
+    table
         .column("completed, requests/s", |(_, r)| number(r.request_throughput_rps))
         .column("goodput, requests/s", |(_, r)| number(r.observed_goodput_rps))
-        .column("output, tokens/s", |(_, r)| number(r.output_throughput_tps))
-        .column("errors", |(_, r)| percent(r.error_rate))
         .column("attainment", |(_, r)| percent(r.overall_attainment))
         .column("weakest class", |(_, r)| {
             weakest(r)
                 .map_or(NONE.to_owned(), |(name, class)| format!("{name} {}", percent(class.attainment)))
         })
         .column("its successes", |(_, r)| count(weakest(r).map(|(_, class)| class.successful_count)))
-        .column("prefix hits", |(_, r)| percent(r.prefix_cache.and_then(|cache| cache.hit_share)));
-    let judged = if closed {
-        // A closed loop's queue cannot grow, and its gates decide no capacity.
-        table
-    } else {
-        table.column("queue", |(_, r)| r.queue_trend.word().to_owned()).text("gates", |(_, r)| {
-            match failing_gates(r.failing_gates()) {
-                none if none == NONE => "pass".to_owned(),
-                some => format!("FAIL {some}"),
-            }
-        })
-    };
-    judged.html("Points")
+        .column("errors", |(_, r)| percent(r.error_rate))
+        .column("output, tokens/s", |(_, r)| number(r.output_throughput_tps))
+        .column("prefix hits", |(_, r)| percent(r.prefix_cache.and_then(|cache| cache.hit_share)))
+        .column("seed", |(_, r)| count(r.facts.seed))
+        .html("Points")
 }
 
 /// The names of failing gates in a cell.
