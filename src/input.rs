@@ -329,6 +329,13 @@ impl Loaded {
         }
     }
 
+    /// What is served, for pages: the model and how a replica is laid out.
+    pub fn served(&self) -> String {
+        let placement = &self.manifest.engine.placement;
+        let pipeline = if placement.pp > 1 { format!(", PP{}", placement.pp) } else { String::new() };
+        format!("{}, TP{}{pipeline}", self.manifest.model.id, placement.tp)
+    }
+
     /// The manifest's path, as faults name it.
     pub fn manifest_file(&self) -> String {
         self.directory.join(MANIFEST).display().to_string()

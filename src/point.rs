@@ -323,8 +323,8 @@ impl<'a> Recorder<'a> {
             .keep()?;
         let mut fleet = FleetSeries::default();
         samples.iter().for_each(|row| fleet.push(row));
-        let title = point.name(loaded);
-        let page = PointPage { title: &title, report: &report, samples: &fleet.into_samples() };
+        let (model, name, rows) = (loaded.served(), point.name(loaded), fleet.into_samples());
+        let page = PointPage { model: &model, name: &name, report: &report, samples: &rows };
         files::write(&directory.join(files::PAGE), point_html(&page).as_bytes())?;
         Ok((report, samples))
     }

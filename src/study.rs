@@ -83,11 +83,11 @@ impl Study {
         if self.shared_prefixes { "warm" } else { "cold" }
     }
 
-    /// The title of its pictures.
+    /// The title of its page: what its points ran on.
     pub fn title(&self) -> String {
-        let placement = &self.loaded.manifest.engine.placement;
-        let fleet = counted(placement.replicas.into(), "replica");
-        format!("{}: TP{} x {fleet}", self.loaded.manifest.model.id, placement.tp)
+        let replicas = self.loaded.manifest.engine.placement.replicas;
+        let gpus = replicas.saturating_mul(self.loaded.gpus_per_replica());
+        format!("{}: {}, {gpus} GPUs", self.loaded.served(), counted(replicas.into(), "replica"))
     }
 
     /// Where the result of a point stands, if it has been simulated.

@@ -31,6 +31,8 @@ pub struct Configuration {
 pub struct Tested {
     /// The offered rate.
     pub offered_rps: f64,
+    /// Hash of its schedule.
+    pub schedule_hash: Option<String>,
     /// Whether every gate passes.
     pub pass: bool,
     /// Whether it fails only because the run was too short ([`Report::too_short_to_judge`]).
@@ -116,6 +118,7 @@ impl Tested {
         };
         Tested {
             offered_rps,
+            schedule_hash: report.facts.schedule_hash.clone(),
             pass: report.capacity_gate_pass,
             too_short: report.too_short_to_judge(),
             failing_gates: report.failing_gates().map(str::to_owned).collect(),
@@ -348,6 +351,7 @@ pub(crate) mod tests {
         };
         let of = |&(offered_rps, pass): &(f64, bool)| Tested {
             offered_rps,
+            schedule_hash: None,
             pass,
             too_short: false,
             failing_gates: Vec::new(),

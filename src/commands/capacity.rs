@@ -46,7 +46,12 @@ pub fn run(args: &CapacityArgs) -> Outcome {
     if let Some(refined) = &refined {
         text += &refined_text(refined);
     }
-    study.finish(chosen(&study, &grid, &found), &sweep_report(&study, &grid, &found))?;
+    let refined_line = refined.as_ref().map(|refined| {
+        let text = refined_text(refined);
+        format!("By bisection, {}.", text.lines().next().unwrap_or_default())
+    });
+    let page = sweep_report(&study, &grid, &found, refined_line.as_deref());
+    study.finish(chosen(&study, &grid, &found), &page)?;
     study.publish(
         "capacity",
         &json!({

@@ -13,7 +13,7 @@ use crate::study::{Study, exit_by_gate};
 use scaleproof_pack::balance::{Balance, balance};
 use scaleproof_pack::capacity::Capacity;
 use scaleproof_pack::plan::{Plan, PlanInput, fewest_passing, plan};
-use scaleproof_pack::report_html::{FleetCapacity, PlanPage, plan_html};
+use scaleproof_pack::report_html::{FleetCapacity, FleetVerdict, PlanPage, PlannedPeak, plan_html};
 use serde::Serialize;
 use serde_json::json;
 use text::peaks_table;
@@ -26,7 +26,7 @@ pub fn run(args: &PlanArgs) -> Outcome {
     let sweep_text =
         format!("{}\n{}{}", rate_table(&study, &grid), verdict(&found), runs_text(&study, &grid));
     if found.capacity_rps.is_none() {
-        study.finish(chosen(&study, &grid, &found), &sweep_report(&study, &grid, &found))?;
+        study.finish(chosen(&study, &grid, &found), &sweep_report(&study, &grid, &found, None))?;
         study.publish(
             "plan",
             &json!({"capacity_rps": null, "capacity": found}),
@@ -41,7 +41,7 @@ pub fn run(args: &PlanArgs) -> Outcome {
         plans.push(plan_peak(&mut study, args, &found, &base, &grid, peak_rps)?);
     }
     let first = &plans[0];
-    study.finish(first.at_peak_index, &first.page(&study, &base, &plans))?;
+    study.finish(first.at_peak_index, &page(&study, &grid, &base, &plans))?;
     // Spare replicas are planned so that the rest carries the peak: then the rest is judged too.
     let holds_after_loss = |planned: &PeakPlan| planned.after_loss.as_ref().is_some_and(|left| left.pass);
     let holds = |planned: &PeakPlan| planned.at_peak.pass && (args.spare == 0 || holds_after_loss(planned));
@@ -287,20 +287,47 @@ fn scale(
     Ok(scaling)
 }
 
+/// report.html of a plan.
+fn page(study: &Study, grid: &[usize], base: &Refined, plans: &[PeakPlan]) -> String {
+    let peaks: Vec<PlannedPeak> = plans.iter().map(PeakPlan::shown).collect();
+    let facts: Vec<_> = study.results.iter().map(|result| &result.report.facts).collect();
+    let of_points = grid.iter().flat_map(|&i| &study.results[i].report.warnings);
+    let mut remarks: Vec<String> = base.warnings.clone();
+    for warning in plans.iter().flat_map(|plan| &plan.scaling.simulated.warnings).chain(of_points) {
+        if !remarks.contains(warning) {
+            remarks.push(warning.clone());
+        }
+    }
+    plan_html(&PlanPage {
+        model: &study.loaded.served(),
+        peaks: &peaks,
+        swept: FleetCapacity { replicas: base.replicas, capacity_rps: base.capacity_refined_rps },
+        points: &facts,
+        remarks: &remarks,
+    })
+}
+
 impl PeakPlan {
-    /// report.html of a plan.
-    fn page(&self, study: &Study, base: &Refined, all: &[PeakPlan]) -> String {
-        let fleet = |refined: &Refined| FleetCapacity {
-            replicas: refined.replicas,
-            capacity_rps: Some(refined.capacity_refined_rps),
-        };
-        let text = all.iter().map(PeakPlan::text).collect::<String>() + &study.loaded.footing();
-        let remarks: Vec<String> = text.lines().map(str::to_owned).collect();
-        plan_html(&PlanPage {
-            title: &study.title(),
-            plan: &self.arithmetic,
-            simulated: &[fleet(base), fleet(&self.scaling.simulated)],
-            remarks: &remarks,
-        })
+    /// As its page shows it.
+    fn shown(&self) -> PlannedPeak {
+        PlannedPeak {
+            plan: self.arithmetic,
+            at_peak: self.at_peak.shown(),
+            after_loss: self.after_loss.as_ref().map(AtPeak::shown),
+            capacity_rps: self.scaling.simulated.capacity_refined_rps,
+            by_division_rps: self.scaling.linear_rps,
+            finding: self.scaling.finding.clone(),
+        }
+    }
+}
+
+impl AtPeak {
+    fn shown(&self) -> FleetVerdict {
+        FleetVerdict {
+            replicas: self.replicas,
+            pass: self.pass,
+            failing_gates: self.failing_gates.clone(),
+            summary: self.summary.clone(),
+        }
     }
 }

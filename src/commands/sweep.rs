@@ -11,7 +11,7 @@ use crate::study::{Study, exit_by_gate};
 use scaleproof_pack::capacity::{Capacity, Judgement, capacity};
 use scaleproof_pack::report::Report;
 use scaleproof_pack::report_html::{
-    ClosedPage, Section, SweepPage, closed_section, study_html, sweep_html, sweep_section,
+    ClosedPage, Section, SweepPage, closed_section, study_html, sweep_section,
 };
 use scaleproof_pack::saturation::{Saturation, saturation};
 use scaleproof_pack::schedule::Load;
@@ -194,13 +194,15 @@ fn sweep_page<'a>(
     capacity: &'a Capacity,
 ) -> SweepPage<'a> {
     let attainment_min = study.loaded.manifest.acceptance.class_slo_attainment_min;
-    SweepPage { title, classes, attainment_min, points, capacity }
+    SweepPage { title, classes, attainment_min, points, capacity, refined: None }
 }
 
-/// report.html of one open-loop sweep.
-pub fn sweep_report(study: &Study, grid: &[usize], found: &Capacity) -> String {
-    let (title, classes, points) = (study.title(), class_names(study), grid_points(study, grid));
-    sweep_html(&sweep_page(study, &title, &classes, &points, found))
+/// report.html of one open-loop sweep, with what a search between its rates found.
+pub fn sweep_report(study: &Study, grid: &[usize], found: &Capacity, refined: Option<&str>) -> String {
+    let (classes, points) = (class_names(study), grid_points(study, grid));
+    let page = sweep_page(study, "Capacity", &classes, &points, found);
+    let section = sweep_section(&SweepPage { refined, ..page });
+    study_html(&study.title(), &[section], &study.point_names())
 }
 
 /// The point whose files stand at the top of the pack: the first repeat at the capacity, or the first point.

@@ -1,10 +1,12 @@
 //! A closed-loop sweep: the latency-throughput front.
 
-use super::Section;
-use super::html::{escape, figure, number, percent, table};
-use super::svg::{Chart, Point, Series};
-use super::sweep::{Rates, numbers_by, rates, series};
-use crate::report::Report;
+use super::basis;
+use super::html::{escape, figure, number};
+use super::repeats::{Levels, levels, numbers, over, series};
+use super::study::{Answer, Section};
+use super::svg::{Chart, Limit, Measure, Point, Scale, Series};
+use super::sweep::point_table;
+use crate::report::{ClassReport, Report};
 use crate::saturation::Saturation;
 
 /// What the section of a closed-loop sweep shows.
@@ -23,17 +25,24 @@ pub struct ClosedPage<'a> {
 /// The section of a closed-loop sweep.
 #[must_use]
 pub fn closed_section(input: &ClosedPage) -> Section {
-    let levels = rates(input.points);
+    let levels = levels(input.points);
+    let schedules = basis::schedules(input.points.iter().map(|(_, report)| &report.facts), "summary.csv");
     let mut body = format!("<p>{}</p>\n", escape(&input.saturation.caveat));
-    if let Some((_, report)) = input.points.first() {
-        body += &format!("<p>{}</p>\n", escape(&super::origin_sentence(report)));
-    }
-    body += &summary(&levels);
+    body += &format!("<p class=\"basis\">{}</p>\n<h2>Clients</h2>\n", escape(&schedules));
+    body += &point_table("clients", input.points);
+    body += "<h2>Pictures</h2>\n<p>Lines join the medians of the repeats, bars span them.</p>\n";
     body += "<div class=\"pictures\">\n";
     body += &throughput(input, &levels);
-    body += &front(input, &levels);
+    body += &front(input, &levels, "TTFT", |c| (c.latency.p95_ttft_ms, c.request_ttft_cutoff_ms));
+    body += &front(input, &levels, "TPOT", |c| (c.p95_tpot_ms, c.request_tpot_cutoff_ms));
     body += "</div>\n";
-    Section { heading: input.title.to_owned(), verdict: verdict(input.saturation), body }
+    let word = if input.saturation.reached { "saturated at" } else { "not saturated at" };
+    Section {
+        heading: input.title.to_owned(),
+        verdict: verdict(input.saturation),
+        answer: Answer::of(&levels, input.saturation.saturation_concurrency.map(f64::from), word),
+        body,
+    }
 }
 
 fn verdict(found: &Saturation) -> String {
@@ -50,89 +59,64 @@ fn verdict(found: &Saturation) -> String {
     }
 }
 
-fn summary(levels: &Rates) -> String {
-    let rows: Vec<Vec<String>> = levels
-        .iter()
-        .flat_map(|(clients, repeats)| repeats.iter().map(move |report| (clients, report)))
-        .map(|(clients, report)| {
-            vec![
-                number(*clients),
-                report.facts.seed.map_or("–".into(), |seed| seed.to_string()),
-                report.facts.run.map_or("–".into(), |run| run.to_string()),
-                number(report.request_throughput_rps),
-                number(report.output_throughput_tps),
-                percent(report.error_rate),
-                percent(report.overall_attainment),
-            ]
-        })
-        .collect();
-    let head = ["clients", "seed", "repeat", "completed/s", "output tok/s", "errors", "attainment"];
-    table(&head, &rows)
+/// The saturation point, if it was reached.
+fn saturated(input: &ClosedPage) -> Option<f64> {
+    input.saturation.saturation_concurrency.filter(|_| input.saturation.reached).map(f64::from)
 }
 
-fn throughput(input: &ClosedPage, levels: &Rates) -> String {
-    let lines = vec![series("completed", levels, |report| report.request_throughput_rps)];
-    let numbers = numbers_by("clients", levels, &lines, number);
+fn throughput(input: &ClosedPage, levels: &Levels) -> String {
+    let lines = vec![series("completed, requests/s", levels, |report| report.request_throughput_rps)];
+    let numbers = numbers("Throughput by clients", "clients", levels, &lines, number);
     let chart = Chart {
         title: "Completed requests per second by number of clients".into(),
-        x_label: "clients",
-        y_label: "requests/s",
+        x: Measure::new("clients", Scale::FromZero),
+        y: Measure::new("completed, requests/s", Scale::FromZero),
         series: lines,
-        limits: Vec::new(),
-        mark: input
-            .saturation
-            .saturation_concurrency
-            .filter(|_| input.saturation.reached)
-            .map(|clients| (f64::from(clients), "saturation".to_owned())),
-        x_from_zero: true,
-        y_from_zero: true,
-        y_ratio: false,
+        mark: saturated(input).map(|clients| (clients, "saturation".to_owned())),
+        ..Chart::default()
     };
-    figure(
-        "Throughput by clients",
-        "Where the line bends, more clients only wait longer.",
-        &chart.svg(),
-        &numbers,
-    )
+    let reading = "Where the line bends, more clients only wait longer.";
+    figure("Throughput by clients", reading, &chart.svg(), &numbers)
 }
 
-/// Each class's P95 TTFT against the throughput at which it was seen.
-fn front(input: &ClosedPage, levels: &Rates) -> String {
-    let median = |repeats: &[&Report], value: &dyn Fn(&Report) -> Option<f64>| {
-        let mut values: Vec<f64> = repeats.iter().filter_map(|report| value(report)).collect();
-        values.sort_by(f64::total_cmp);
-        values.get(values.len().saturating_sub(1) / 2).copied()
-    };
-    let line = |class: &&str| {
-        let point = |(_, repeats): &(f64, Vec<&Report>)| {
-            let x = median(repeats, &|report| report.request_throughput_rps)?;
-            let y = median(repeats, &|report| report.classes.get(*class)?.latency.p95_ttft_ms)?;
-            Some(Point { x, y, range: None })
+/// A percentile of each class against the throughput at which it was seen, with the class's cutoff.
+fn front(
+    input: &ClosedPage,
+    levels: &Levels,
+    name: &str,
+    value: impl Fn(&ClassReport) -> (Option<f64>, f64) + Copy,
+) -> String {
+    let of_class = |report: &Report, class: &str| report.classes.get(class).and_then(|c| value(c).0);
+    let throughput = |repeats: &[&Report]| Some(over(repeats, |r| r.request_throughput_rps)?.median);
+    let line = |(i, class): (usize, &&str)| {
+        let point = |(clients, repeats): &(f64, Vec<&Report>)| {
+            let spread = over(repeats, |report| of_class(report, class))?;
+            // The numbers of clients stand once: all classes share them.
+            let tag = (i == 0).then_some(*clients as u32);
+            Some(Point { range: spread.range(), tag, ..Point::at(throughput(repeats)?, spread.median) })
         };
-        Series { name: (*class).to_owned(), points: levels.iter().filter_map(point).collect() }
+        Series { name: (*class).to_owned(), points: levels.iter().filter_map(point).collect(), apart: false }
     };
-    let lines: Vec<Series> = input.classes.iter().map(line).collect();
-    let by_clients: Vec<Series> = input
-        .classes
-        .iter()
-        .map(|class| series(class, levels, |report| report.classes.get(*class)?.latency.p95_ttft_ms))
-        .collect();
-    let numbers = numbers_by("clients", levels, &by_clients, number);
+    let cutoff = |(i, class): (usize, &&str)| {
+        let class = input.points.iter().find_map(|(_, report)| report.classes.get(*class))?;
+        let cutoff_ms = value(class).1;
+        Some(Limit { value: cutoff_ms, name: format!("cutoff {} ms", number(cutoff_ms)), of_series: Some(i) })
+    };
+    let by_clients: Vec<Series> =
+        input.classes.iter().map(|class| series(class, levels, |report| of_class(report, class))).collect();
+    let caption = format!("P95 {name} against throughput");
+    let numbers = numbers(&format!("P95 {name}, ms"), "clients", levels, &by_clients, number);
+    let at_saturation = levels.iter().find(|(clients, _)| Some(*clients) == saturated(input));
     let chart = Chart {
-        title: "P95 TTFT of each class against throughput, one mark a number of clients".into(),
-        x_label: "completed, requests/s",
-        y_label: "P95 TTFT, ms",
-        series: lines,
-        limits: Vec::new(),
-        mark: None,
-        x_from_zero: true,
-        y_from_zero: true,
-        y_ratio: false,
+        title: format!("P95 {name} of each class against throughput, one mark a number of clients"),
+        x: Measure::new("completed, requests/s", Scale::FromZero),
+        y: Measure::new(format!("P95 {name}, ms"), Scale::Ratio),
+        series: input.classes.iter().enumerate().map(line).collect(),
+        limits: input.classes.iter().enumerate().filter_map(cutoff).collect(),
+        mark: at_saturation.and_then(|(_, repeats)| Some((throughput(repeats)?, "saturation".to_owned()))),
+        ..Chart::default()
     };
-    figure(
-        "Latency against throughput",
-        "The front: what one more request per second costs in latency. The table has it by clients.",
-        &chart.svg(),
-        &numbers,
-    )
+    let reading = "The front: what one more request per second costs in latency. The small numbers are clients; the \
+                   table has it by clients, in ms.";
+    figure(&caption, reading, &chart.svg(), &numbers)
 }

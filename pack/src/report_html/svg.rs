@@ -2,55 +2,114 @@
 //! apart in black and white.
 
 use super::axis::Axis;
-use super::html::{escape, number};
+use super::frame::{Frame, MARKED_POINTS_MAX, limit_dash, marker, style};
+use super::html::escape;
 use std::fmt::Write as _;
 
-const WIDTH: f64 = 480.0;
-const PLOT_HEIGHT: f64 = 230.0;
-const LEFT: f64 = 52.0;
-const RIGHT: f64 = 20.0;
-const TOP: f64 = 24.0;
-const LEGEND_ROW: f64 = 20.0;
-/// More points than this are drawn without markers.
-const MARKED_POINTS_MAX: usize = 40;
+/// Units of a picture's width: about the pixels of a narrow screen, so that its text is not shrunk there.
+pub(super) const WIDTH: f64 = 400.0;
+pub(super) const PLOT_HEIGHT: f64 = 210.0;
+pub(super) const LEFT: f64 = 50.0;
+pub(super) const RIGHT: f64 = 16.0;
+pub(super) const TOP: f64 = 24.0;
+/// Size of all text, unless it says otherwise.
+pub(super) const FONT_SIZE: f64 = 13.0;
+const LEGEND_ROW: f64 = 19.0;
+/// Where a legend's text begins, and how many characters have room beside it.
+const LEGEND_TEXT: f64 = 54.0;
+const LEGEND_CHARACTERS: usize = 48;
 
-const STYLES: [(&str, &str); 5] =
-    [("#0b3c5d", ""), ("#a63603", "7 4"), ("#1b7837", "2 3"), ("#542788", "10 3 2 3"), ("#444444", "4 2")];
-
-/// Dashes of the limits, apart from each other and from the series.
-const LIMIT_DASHES: [&str; 2] = ["1 3", "14 4"];
-
-/// A point of a series with its range over repeats.
-#[derive(Clone, Copy, Debug)]
+/// A point of a series.
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Point {
     pub x: f64,
     pub y: f64,
+    /// Its range over repeats.
     pub range: Option<(f64, f64)>,
+    /// Written beside it.
+    pub tag: Option<u32>,
+}
+
+impl Point {
+    pub fn at(x: f64, y: f64) -> Point {
+        Point { x, y, ..Point::default() }
+    }
 }
 
 /// A line with its name.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Series {
     pub name: String,
     pub points: Vec<Point>,
+    /// Its points are not joined.
+    pub apart: bool,
+}
+
+/// A horizontal line with its name.
+#[derive(Clone, Debug)]
+pub(super) struct Limit {
+    pub value: f64,
+    pub name: String,
+    /// The series that it holds for: drawn in its style, and named by it.
+    pub of_series: Option<usize>,
+}
+
+impl Limit {
+    /// One for all series.
+    pub fn of_all(value: f64, name: impl Into<String>) -> Limit {
+        Limit { value, name: name.into(), of_series: None }
+    }
+}
+
+/// How an axis runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) enum Scale {
+    /// From 0 to the greatest value.
+    #[default]
+    FromZero,
+    /// From the least value to the greatest.
+    Tight,
+    /// Logarithmic where the values are far apart.
+    Ratio,
+}
+
+/// What an axis measures.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Measure {
+    /// With its unit.
+    pub label: String,
+    pub scale: Scale,
+}
+
+impl Measure {
+    pub fn new(label: impl Into<String>, scale: Scale) -> Measure {
+        Measure { label: label.into(), scale }
+    }
+
+    fn axis(&self, values: impl Iterator<Item = f64> + Clone) -> Axis {
+        match self.scale {
+            Scale::FromZero => Axis::linear(values, true),
+            Scale::Tight => Axis::linear(values, false),
+            Scale::Ratio => Axis::of_ratios(values),
+        }
+    }
 }
 
 /// A line chart.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Chart {
     /// What a screen reader says.
     pub title: String,
-    pub x_label: &'static str,
-    pub y_label: &'static str,
+    pub x: Measure,
+    pub y: Measure,
     pub series: Vec<Series>,
-    /// Horizontal line with its name.
-    pub limits: Vec<(f64, String)>,
+    /// What the names of the series are values of; nothing where they speak for themselves.
+    pub legend: String,
+    pub limits: Vec<Limit>,
     /// Vertical line with its name.
     pub mark: Option<(f64, String)>,
-    pub x_from_zero: bool,
-    pub y_from_zero: bool,
-    /// The vertical axis may be logarithmic.
-    pub y_ratio: bool,
+    /// Parts of the horizontal axis that are not measured, each with its name.
+    pub spans: Vec<(f64, f64, &'static str)>,
 }
 
 impl Chart {
@@ -60,188 +119,119 @@ impl Chart {
         let xs = points().map(|p| p.x).chain(self.mark.iter().map(|m| m.0));
         let ys = points()
             .flat_map(|p| [p.y, p.range.map_or(p.y, |r| r.0), p.range.map_or(p.y, |r| r.1)])
-            .chain(self.limits.iter().map(|l| l.0));
-        let y_axis = if self.y_ratio { Axis::of_ratios(ys) } else { Axis::linear(ys, self.y_from_zero) };
-        let frame = Frame { x: Axis::linear(xs, self.x_from_zero), y: y_axis };
-        // A single line needs no legend: the caption names it.
-        let rows = self.series.len() + self.limits.len();
-        let legend_rows = if rows > 1 { rows } else { 0 };
-        let height = frame.bottom() + 50.0 + LEGEND_ROW * legend_rows as f64;
+            .chain(self.limits.iter().map(|l| l.value));
+        let frame = Frame { x: self.x.axis(xs), y: self.y.axis(ys) };
+        let legend = self.legend_lines();
+        let height = frame.bottom() + 46.0 + LEGEND_ROW * legend.len() as f64;
         let mut out = format!(
             "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\" font-family=\"sans-serif\" \
-             font-size=\"14\" fill=\"#111\">\n",
+             font-size=\"{FONT_SIZE}\" fill=\"#111\">\n",
             escape(&self.title)
         );
-        frame.axes(&mut out, self.x_label, self.y_label);
-        for (i, (value, _)) in self.limits.iter().enumerate() {
-            frame.limit(&mut out, *value, i);
+        for (from, to, name) in &self.spans {
+            frame.span(&mut out, *from, *to, name);
         }
-        if let Some((x, name)) = &self.mark {
-            frame.mark(&mut out, *x, name);
+        frame.axes(&mut out, &self.x.label, &self.y.label);
+        for (i, limit) in self.limits.iter().enumerate() {
+            frame.limit(&mut out, limit.value, limit.of_series, i);
         }
         for (i, series) in self.series.iter().enumerate() {
             frame.series(&mut out, series, i);
         }
-        if legend_rows > 0 {
-            self.legend(&mut out, frame.bottom() + 58.0);
+        if let Some((x, name)) = &self.mark {
+            frame.mark(&mut out, *x, name);
+        }
+        for (i, line) in legend.iter().enumerate() {
+            line.draw(&mut out, frame.bottom() + 56.0 + LEGEND_ROW * i as f64);
         }
         out.push_str("</svg>");
         out
     }
 
-    fn legend(&self, out: &mut String, mut y: f64) {
-        for (i, series) in self.series.iter().enumerate() {
-            let (colour, dash) = STYLES[i % STYLES.len()];
-            let _ = write!(
-                out,
-                "<path d=\"M{LEFT} {y}h40\" stroke=\"{colour}\" stroke-width=\"2\" stroke-dasharray=\"{dash}\"/>"
-            );
-            if series.points.len() <= MARKED_POINTS_MAX {
-                marker(out, i, LEFT + 20.0, y);
-            }
-            let _ = writeln!(
-                out,
-                "<text x=\"{}\" y=\"{}\">{}</text>",
-                LEFT + 50.0,
-                y + 5.0,
-                escape(&series.name)
-            );
-            y += LEGEND_ROW;
+    /// A line for each series and each limit that none of them names. A single series needs none: the caption names it.
+    fn legend_lines(&self) -> Vec<LegendLine> {
+        let series = self.series.iter().enumerate().map(|(i, series)| {
+            let limit = self.limits.iter().find(|limit| limit.of_series == Some(i));
+            let name = match limit {
+                Some(limit) => format!("{} ({}: thin line)", series.name, limit.name),
+                None => series.name.clone(),
+            };
+            let marked = series.points.len() <= MARKED_POINTS_MAX;
+            LegendLine { text: name, sample: Sample::Series { index: i, marked, apart: series.apart } }
+        });
+        let limits = self.limits.iter().enumerate().filter(|(_, limit)| limit.of_series.is_none());
+        let limits =
+            limits.map(|(i, limit)| LegendLine { text: limit.name.clone(), sample: Sample::Limit(i) });
+        let lines: Vec<LegendLine> = series.chain(limits).collect();
+        if lines.len() == 1 && self.legend.is_empty() {
+            return Vec::new();
         }
-        for (i, (_, name)) in self.limits.iter().enumerate() {
-            let dash = LIMIT_DASHES[i % LIMIT_DASHES.len()];
-            let _ = writeln!(
-                out,
-                "<path d=\"M{LEFT} {y}h40\" stroke=\"#111\" stroke-width=\"1.5\" stroke-dasharray=\"{dash}\"/>\
-                 <text x=\"{}\" y=\"{}\">{}</text>",
-                LEFT + 50.0,
-                y + 5.0,
-                escape(name)
-            );
-            y += LEGEND_ROW;
-        }
+        let title =
+            (!self.legend.is_empty()).then(|| LegendLine { text: self.legend.clone(), sample: Sample::None });
+        title.into_iter().chain(lines).flat_map(LegendLine::wrapped).collect()
     }
 }
 
-/// The plotting area with its axes.
-struct Frame {
-    x: Axis,
-    y: Axis,
+/// What a legend's line shows before its text.
+enum Sample {
+    None,
+    Series { index: usize, marked: bool, apart: bool },
+    Limit(usize),
 }
 
-impl Frame {
-    fn bottom(&self) -> f64 {
-        TOP + PLOT_HEIGHT
+struct LegendLine {
+    text: String,
+    sample: Sample,
+}
+
+impl LegendLine {
+    /// In as many lines as its text needs.
+    fn wrapped(self) -> Vec<LegendLine> {
+        let mut sample = Some(self.sample);
+        let lines = wrap(&self.text, LEGEND_CHARACTERS).into_iter();
+        lines.map(|text| LegendLine { text, sample: sample.take().unwrap_or(Sample::None) }).collect()
     }
 
-    fn px(&self, x: f64) -> f64 {
-        LEFT + self.x.position(x) * (WIDTH - LEFT - RIGHT)
-    }
-
-    fn py(&self, y: f64) -> f64 {
-        self.bottom() - self.y.position(y) * PLOT_HEIGHT
-    }
-
-    fn axes(&self, out: &mut String, x_label: &str, y_label: &str) {
-        let (bottom, right) = (self.bottom(), WIDTH - RIGHT);
-        for &tick in &self.y.ticks {
-            let y = self.py(tick);
-            let _ = writeln!(
-                out,
-                "<path d=\"M{LEFT} {y:.1}H{right}\" stroke=\"#ddd\"/>\
-                 <text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-                LEFT - 6.0,
-                y + 5.0,
-                number(tick)
-            );
-        }
-        for &tick in &self.x.ticks {
-            let x = self.px(tick);
-            let _ = writeln!(
-                out,
-                "<path d=\"M{x:.1} {bottom}v5\" stroke=\"#111\"/>\
-                 <text x=\"{x:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
-                bottom + 19.0,
-                number(tick)
-            );
-        }
-        let _ = writeln!(
-            out,
-            "<path d=\"M{LEFT} {TOP}V{bottom}H{right}\" fill=\"none\" stroke=\"#111\"/>\
-             <text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text><text x=\"2\" y=\"13\">{}</text>",
-            (LEFT + right) / 2.0,
-            bottom + 38.0,
-            escape(x_label),
-            escape(y_label)
-        );
-    }
-
-    fn limit(&self, out: &mut String, value: f64, index: usize) {
-        let (y, dash) = (self.py(value), LIMIT_DASHES[index % LIMIT_DASHES.len()]);
-        let _ = writeln!(
-            out,
-            "<path d=\"M{LEFT} {y:.1}H{}\" stroke=\"#111\" stroke-width=\"1.5\" stroke-dasharray=\"{dash}\"/>",
-            WIDTH - RIGHT
-        );
-    }
-
-    fn mark(&self, out: &mut String, x: f64, name: &str) {
-        let x = self.px(x);
-        // The name stands on the side with more room.
-        let (anchor, shift) = if x > WIDTH / 2.0 { ("end", -5.0) } else { ("start", 5.0) };
-        let _ = writeln!(
-            out,
-            "<path d=\"M{x:.1} {TOP}V{}\" stroke=\"#111\"/>\
-             <text x=\"{:.1}\" y=\"{}\" text-anchor=\"{anchor}\" font-weight=\"bold\">{}</text>",
-            self.bottom(),
-            x + shift,
-            self.bottom() - 8.0,
-            escape(name)
-        );
-    }
-
-    fn series(&self, out: &mut String, series: &Series, index: usize) {
-        let (colour, dash) = STYLES[index % STYLES.len()];
-        let points: Vec<_> = series.points.iter().filter(|p| p.x.is_finite() && p.y.is_finite()).collect();
-        let mut path = String::new();
-        for (i, p) in points.iter().enumerate() {
-            let _ = write!(path, "{}{:.1} {:.1}", if i == 0 { 'M' } else { 'L' }, self.px(p.x), self.py(p.y));
-        }
-        let _ = writeln!(
-            out,
-            "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" stroke-dasharray=\"{dash}\"/>"
-        );
-        for p in &points {
-            if let Some((low, high)) = p.range {
-                let x = self.px(p.x);
-                let _ = writeln!(
-                    out,
-                    "<path d=\"M{:.1} {:.1}h8m-4 0V{:.1}m-4 0h8\" fill=\"none\" stroke=\"{colour}\"/>",
-                    x - 4.0,
-                    self.py(low),
-                    self.py(high)
-                );
+    fn draw(&self, out: &mut String, y: f64) {
+        let line = |colour: &str, width: f64, dash: &str| {
+            format!(
+                "<path d=\"M4 {y}h40\" stroke=\"{colour}\" stroke-width=\"{width}\" stroke-dasharray=\"{dash}\"/>"
+            )
+        };
+        match self.sample {
+            Sample::None => {}
+            Sample::Series { index, marked, apart } => {
+                let (colour, dash) = style(index);
+                if !apart {
+                    out.push_str(&line(colour, 2.0, dash));
+                }
+                if marked {
+                    marker(out, index, 24.0, y);
+                }
             }
-            if points.len() <= MARKED_POINTS_MAX {
-                marker(out, index, self.px(p.x), self.py(p.y));
-            }
+            Sample::Limit(index) => out.push_str(&line("#111", 1.5, limit_dash(index))),
         }
+        let _ = writeln!(out, "<text x=\"{LEGEND_TEXT}\" y=\"{}\">{}</text>", y + 5.0, escape(&self.text));
     }
 }
 
-/// The marker of series `index` at a position.
-fn marker(out: &mut String, index: usize, x: f64, y: f64) {
-    let colour = STYLES[index % STYLES.len()].0;
-    let shape = match index % STYLES.len() {
-        0 => format!("M{:.1} {y:.1}a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0 -9 0z", x - 4.5),
-        1 => format!("M{:.1} {:.1}h8v8h-8z", x - 4.0, y - 4.0),
-        2 => format!("M{x:.1} {:.1}l5 9h-10z", y - 5.5),
-        3 => format!("M{x:.1} {:.1}l5.5 5.5l-5.5 5.5l-5.5 -5.5z", y - 5.5),
-        _ => format!("M{:.1} {:.1}l8 8m0 -8l-8 8", x - 4.0, y - 4.0),
-    };
-    // Every second shape is hollow.
-    let fill = if index % 2 == 1 { "#fff" } else { colour };
-    let _ = writeln!(out, "<path d=\"{shape}\" fill=\"{fill}\" stroke=\"{colour}\" stroke-width=\"1.5\"/>");
+/// `text` in lines of at most so many characters, broken between words, or inside of one that is longer.
+pub(super) fn wrap(text: &str, characters: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        let letters: Vec<char> = word.chars().collect();
+        for part in letters.chunks(characters.max(1)) {
+            let part: String = part.iter().collect();
+            match lines.last_mut() {
+                Some(line) if line.chars().count() + 1 + part.chars().count() <= characters => {
+                    line.push(' ');
+                    line.push_str(&part);
+                }
+                _ => lines.push(part),
+            }
+        }
+    }
+    lines
 }
 
 #[cfg(test)]
@@ -251,32 +241,46 @@ mod tests {
     fn chart(series: Vec<Series>) -> Chart {
         Chart {
             title: "a & b".into(),
-            x_label: "x",
-            y_label: "y",
             series,
-            limits: vec![(0.95, "gate <95 %>".into())],
+            limits: vec![Limit::of_all(0.95, "gate <95 %>")],
             mark: Some((24.0, "capacity".into())),
-            x_from_zero: false,
-            y_from_zero: true,
-            y_ratio: false,
+            ..Chart::default()
         }
     }
 
     #[test]
     fn names_are_escaped_and_no_number_is_odd() {
-        let odd = [f64::NAN, f64::INFINITY, 1e300, -5.0].map(|y| Point { x: y, y, range: Some((y, y)) });
-        let svg = chart(vec![Series { name: "<script>".into(), points: odd.to_vec() }]).svg();
-        assert!(
-            svg.contains("&lt;script&gt;") && svg.contains("gate &lt;95 %&gt;") && !svg.contains("<script")
-        );
-        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+        let odd =
+            [f64::NAN, f64::INFINITY, 1e300, -5.0].map(|y| Point { range: Some((y, y)), ..Point::at(y, y) });
+        let series = Series { name: "<script>".into(), points: odd.to_vec(), apart: false };
+        for scale in [Scale::FromZero, Scale::Tight, Scale::Ratio] {
+            let svg = Chart { y: Measure::new("y", scale), ..chart(vec![series.clone()]) }.svg();
+            assert!(svg.contains("&lt;script&gt;") && svg.contains("gate &lt;95 %&gt;"));
+            assert!(!svg.contains("NaN") && !svg.contains("inf") && !svg.contains("<script"), "{svg}");
+        }
     }
 
     #[test]
     fn series_differ_by_more_than_colour() {
-        let points = vec![Point { x: 1.0, y: 1.0, range: None }];
-        let series = |name: &str| Series { name: name.into(), points: points.clone() };
+        let series =
+            |name: &str| Series { name: name.into(), points: vec![Point::at(1.0, 1.0)], apart: false };
         let svg = chart(vec![series("a"), series("b")]).svg();
         assert!(svg.contains("stroke-dasharray=\"\"") && svg.contains("stroke-dasharray=\"7 4\""));
+    }
+
+    #[test]
+    fn a_series_names_its_own_limit() {
+        let series = Series { name: "chat".into(), points: vec![Point::at(1.0, 1.0)], apart: false };
+        let limit = Limit { value: 500.0, name: "cutoff 500 ms".into(), of_series: Some(0) };
+        let both = Chart { limits: vec![limit], legend: "class".into(), ..chart(vec![series]) };
+        assert!(both.svg().contains("chat (cutoff 500 ms: thin line)"));
+        assert_eq!(both.legend_lines().len(), 2);
+    }
+
+    #[test]
+    fn long_names_are_wrapped_and_none_is_lost() {
+        assert_eq!(wrap("engine.max_num_seqs · replicas", 20), ["engine.max_num_seqs", "· replicas"]);
+        assert_eq!(wrap("abcdef", 4), ["abcd", "ef"]);
+        assert_eq!(wrap("", 4), Vec::<String>::new());
     }
 }

@@ -1,12 +1,15 @@
-//! The page of a sweep over offered rates.
+//! An open-loop sweep over offered rates.
 
-use super::Section;
-use super::html::{escape, figure, notes, number, page, percent, table, yes};
-use super::svg::{Chart, Point, Series};
+use super::basis;
+use super::html::{escape, figure, notes, number, percent};
+use super::repeats::{Levels, levels, numbers, series};
+use super::study::{Answer, Section};
+use super::svg::{Chart, Limit, Measure, Scale, Series};
+use super::table::{NONE, Table};
 use crate::capacity::Capacity;
 use crate::report::{ClassReport, Report};
 
-/// What the page of a sweep shows.
+/// What of a sweep is shown.
 #[derive(Clone, Copy, Debug)]
 pub struct SweepPage<'a> {
     /// Heading.
@@ -19,38 +22,33 @@ pub struct SweepPage<'a> {
     pub points: &'a [(f64, Report)],
     /// The capacity found in them.
     pub capacity: &'a Capacity,
+    /// What a search between the rates found, in words.
+    pub refined: Option<&'a str>,
 }
 
-/// The page of a sweep, as HTML.
-#[must_use]
-pub fn sweep_html(input: &SweepPage) -> String {
-    page(input.title, &verdict(input.capacity), &sweep_body(input))
-}
-
-/// The same as a section of a study's page.
+/// An open-loop sweep as a section of a study's page.
 #[must_use]
 pub fn sweep_section(input: &SweepPage) -> Section {
-    Section { heading: input.title.to_owned(), verdict: verdict(input.capacity), body: sweep_body(input) }
-}
-
-fn sweep_body(input: &SweepPage) -> String {
-    let rates = rates(input.points);
-    let mut body = String::new();
-    if let Some((_, report)) = input.points.first() {
-        body = format!("<p>{}</p>\n", escape(&super::origin_sentence(report)));
-    }
-    body.push_str("<h2>Rates</h2>\n");
-    body.push_str(&summary(input));
-    body.push_str("<h2>Pictures</h2>\n<p>Lines join the medians of the repeats, bars span them.</p>\n");
-    body.push_str("<div class=\"pictures\">\n");
-    body.push_str(&throughput(input, &rates));
-    body.push_str(&attainment(input, &rates));
+    let levels = levels(input.points);
+    let schedules = basis::schedules(input.points.iter().map(|(_, report)| &report.facts), "summary.csv");
+    let mut body = input.refined.map_or_else(String::new, |text| format!("<p>{}</p>\n", escape(text)));
+    body += &format!("<p class=\"basis\">{}</p>\n<h2>Rates</h2>\n", escape(&schedules));
+    body += &point_table("offered, requests/s", input.points);
+    body += "<h2>Pictures</h2>\n<p>Lines join the medians of the repeats, bars span them.</p>\n";
+    body += "<div class=\"pictures\">\n";
+    body += &throughput(input, &levels);
+    body += &attainment(input, &levels);
     let ttft = |c: &ClassReport| (c.latency.p95_ttft_ms, c.request_ttft_cutoff_ms);
-    body.push_str(&against_cutoff(input, &rates, "P95 TTFT", ttft));
-    body.push_str(&against_cutoff(input, &rates, "P95 TPOT", |c| (c.p95_tpot_ms, c.request_tpot_cutoff_ms)));
-    body.push_str("</div>\n");
-    body.push_str(&notes("Before you believe the numbers", &input.capacity.warnings));
-    body
+    body += &against_cutoff(input, &levels, "P95 TTFT", ttft);
+    body += &against_cutoff(input, &levels, "P95 TPOT", |c| (c.p95_tpot_ms, c.request_tpot_cutoff_ms));
+    body += "</div>\n";
+    body += &notes("Before you believe the numbers", &input.capacity.warnings);
+    Section {
+        heading: input.title.to_owned(),
+        verdict: verdict(input.capacity),
+        answer: Answer::of(&levels, input.capacity.capacity_rps, "capacity"),
+        body,
+    }
 }
 
 fn verdict(capacity: &Capacity) -> String {
@@ -67,163 +65,108 @@ fn verdict(capacity: &Capacity) -> String {
     }
 }
 
-/// The rates (or concurrencies) in ascending order, each with its repeats.
-pub(super) type Rates<'a> = Vec<(f64, Vec<&'a Report>)>;
-
-pub(super) fn rates(points: &[(f64, Report)]) -> Rates<'_> {
-    let mut sorted: Vec<_> = points.iter().collect();
+/// A row a point, every repeat with its own: of an open or a closed loop.
+pub(super) fn point_table(level_name: &str, points: &[(f64, Report)]) -> String {
+    let mut sorted: Vec<&(f64, Report)> = points.iter().collect();
     sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
-    sorted
-        .chunk_by(|a, b| a.0.total_cmp(&b.0).is_eq())
-        .map(|repeats| (repeats[0].0, repeats.iter().map(|(_, report)| report).collect()))
-        .collect()
-}
-
-fn summary(input: &SweepPage) -> String {
-    let mut points: Vec<_> = input.points.iter().collect();
-    points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let rows: Vec<_> = points
-        .iter()
-        .map(|(rps, report)| {
-            let weakest = report.weakest_class().map(|(_, class)| class);
-            vec![
-                number(*rps),
-                report.facts.seed.map_or("–".into(), |seed| seed.to_string()),
-                report.facts.run.map_or("–".into(), |run| run.to_string()),
-                number(report.request_throughput_rps),
-                percent(report.error_rate),
-                percent(report.overall_attainment),
-                percent(weakest.and_then(|c| c.attainment)),
-                weakest.map_or("–".into(), |c| c.successful_count.to_string()),
-                number(report.observed_goodput_rps),
-                number(report.output_throughput_tps),
-                report.queue_trend.word().into(),
-                yes(report.capacity_gate_pass),
-            ]
+    let count = |n: Option<u64>| n.map_or(NONE.to_owned(), |n| n.to_string());
+    let weakest = |r: &Report| r.weakest_class().map(|(name, class)| (name.to_owned(), class.clone()));
+    let closed = points.iter().any(|(_, report)| report.facts.concurrency.is_some());
+    let mut table = Table::of(&sorted)
+        .key(level_name, |(level, _)| number(*level))
+        .column("repeat", |(_, r)| count(r.facts.run));
+    // A closed loop's queue cannot grow, and its gates decide no capacity.
+    if !closed {
+        table = table
+            .text("gates", |(_, r)| match failing_gates(r.failing_gates()) {
+                none if none == NONE => "pass".to_owned(),
+                some => format!("FAIL {some}"),
+            })
+            .column("queue", |(_, r)| r.queue_trend.word().to_owned());
+    }
+    table
+        .column("completed, requests/s", |(_, r)| number(r.request_throughput_rps))
+        .column("goodput, requests/s", |(_, r)| number(r.observed_goodput_rps))
+        .column("attainment", |(_, r)| percent(r.overall_attainment))
+        .column("weakest class", |(_, r)| {
+            weakest(r)
+                .map_or(NONE.to_owned(), |(name, class)| format!("{name} {}", percent(class.attainment)))
         })
-        .collect();
-    let head = [
-        "offered/s",
-        "seed",
-        "repeat",
-        "completed/s",
-        "errors",
-        "attainment",
-        "weakest class",
-        "its successes",
-        "goodput/s",
-        "output tok/s",
-        "queue",
-        "pass",
-    ];
-    table(&head, &rows)
+        .column("its successes", |(_, r)| count(weakest(r).map(|(_, class)| class.successful_count)))
+        .column("errors", |(_, r)| percent(r.error_rate))
+        .column("output, tokens/s", |(_, r)| number(r.output_throughput_tps))
+        .column("prefix hits", |(_, r)| percent(r.prefix_cache.and_then(|cache| cache.hit_share)))
+        .column("seed", |(_, r)| count(r.facts.seed))
+        .html("Points")
 }
 
-/// A line through the medians of `value` over the repeats of each rate.
-pub(super) fn series(name: &str, rates: &Rates, value: impl Fn(&Report) -> Option<f64>) -> Series {
-    let points = rates
-        .iter()
-        .filter_map(|(rps, repeats)| {
-            let mut values: Vec<_> = repeats.iter().filter_map(|r| value(r)).collect();
-            values.sort_by(f64::total_cmp);
-            let (&low, &high) = (values.first()?, values.last()?);
-            let y = values[(values.len() - 1) / 2];
-            Some(Point { x: *rps, y, range: (values.len() > 1).then_some((low, high)) })
-        })
-        .collect();
-    Series { name: name.to_string(), points }
-}
-
-/// A chart over the offered rate with the capacity marked.
-fn chart(input: &SweepPage, title: String, y_label: &'static str, series: Vec<Series>) -> Chart {
-    Chart {
-        title,
-        x_label: "offered rate, requests/s",
-        y_label,
-        series,
-        limits: Vec::new(),
-        mark: input.capacity.capacity_rps.map(|rps| (rps, "capacity".to_string())),
-        x_from_zero: false,
-        y_from_zero: true,
-        y_ratio: false,
+/// The names of failing gates in a cell.
+pub(super) fn failing_gates<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    match names.collect::<Vec<_>>().join(", ") {
+        none if none.is_empty() => NONE.to_owned(),
+        some => some,
     }
 }
 
-/// The medians of `series` as a table, a row a rate.
-fn numbers(rates: &Rates, series: &[Series], format: fn(Option<f64>) -> String) -> String {
-    numbers_by("offered/s", rates, series, format)
+/// A chart over the offered rate with the capacity marked.
+fn chart(input: &SweepPage, title: String, y: Measure, series: Vec<Series>) -> Chart {
+    Chart {
+        title,
+        x: Measure::new("offered rate, requests/s", Scale::Tight),
+        y,
+        series,
+        mark: input.capacity.capacity_rps.map(|rps| (rps, "capacity".to_string())),
+        ..Chart::default()
+    }
 }
 
-/// The same over what `first` names.
-pub(super) fn numbers_by(
-    first: &str,
-    rates: &Rates,
-    series: &[Series],
-    format: fn(Option<f64>) -> String,
-) -> String {
-    let head: Vec<_> = std::iter::once(first).chain(series.iter().map(|s| s.name.as_str())).collect();
-    let rows: Vec<_> = rates
-        .iter()
-        .map(|(rps, _)| {
-            let at = |s: &Series| s.points.iter().find(|p| p.x.total_cmp(rps).is_eq()).map(|p| p.y);
-            std::iter::once(number(*rps)).chain(series.iter().map(|s| format(at(s)))).collect()
-        })
-        .collect();
-    table(&head, &rows)
-}
+const OFFERED: &str = "offered, requests/s";
 
-fn throughput(input: &SweepPage, rates: &Rates) -> String {
+fn throughput(input: &SweepPage, levels: &Levels) -> String {
     let lines = vec![
-        series("completed", rates, |r| r.request_throughput_rps),
-        series("goodput", rates, |r| r.observed_goodput_rps),
+        series("completed", levels, |r| r.request_throughput_rps),
+        series("goodput", levels, |r| r.observed_goodput_rps),
     ];
-    let numbers = numbers(rates, &lines, number);
-    let chart = chart(input, "Completed and goodput by offered rate".into(), "requests/s", lines);
+    let caption = "Completed and goodput, requests/s";
+    let numbers = numbers(caption, OFFERED, levels, &lines, number);
+    let y = Measure::new("requests/s", Scale::FromZero);
+    let chart = chart(input, "Completed and goodput by offered rate".into(), y, lines);
     let reading = "Where goodput falls away from what is completed, requests still end, but too late.";
-    figure("Completed and goodput", reading, &chart.svg(), &numbers)
+    figure(caption, reading, &chart.svg(), &numbers)
 }
 
-fn attainment(input: &SweepPage, rates: &Rates) -> String {
-    let lines = by_class(input, rates, |c| c.attainment.map(|a| 100.0 * a));
-    let numbers = numbers(rates, &lines, |v| percent(v.map(|v| v / 100.0)));
+fn attainment(input: &SweepPage, levels: &Levels) -> String {
+    let lines = by_class(input, levels, |c| c.attainment.map(|a| 100.0 * a));
+    let caption = "Attainment by class";
+    let numbers = numbers(caption, OFFERED, levels, &lines, |v| percent(v / 100.0));
     let required = 100.0 * input.attainment_min;
-    let mut chart = chart(input, "Attainment of each class by offered rate".into(), "% of successes", lines);
-    chart.limits = vec![(required, format!("gate, {} %", number(required)))];
-    chart.y_from_zero = false;
-    figure(
-        "Attainment by class",
-        "Share of successes inside both cutoffs of their class.",
-        &chart.svg(),
-        &numbers,
-    )
+    let y = Measure::new("% of successes", Scale::Tight);
+    let mut chart = chart(input, "Attainment of each class by offered rate".into(), y, lines);
+    chart.limits = vec![Limit::of_all(required, format!("gate, {} %", number(required)))];
+    figure(caption, "Share of successes inside both cutoffs of their class.", &chart.svg(), &numbers)
 }
 
 /// A percentile of each class as a share of its cutoff: classes have different cutoffs, and so one line shows them
 /// all. The table has milliseconds.
 fn against_cutoff(
     input: &SweepPage,
-    rates: &Rates,
+    levels: &Levels,
     name: &str,
     value: impl Fn(&ClassReport) -> (Option<f64>, f64) + Copy,
 ) -> String {
-    let ratios = by_class(input, rates, |c| {
+    let ratios = by_class(input, levels, |c| {
         let (observed_ms, cutoff_ms) = value(c);
         observed_ms.map(|ms| ms / cutoff_ms)
     });
-    let mut in_ms = by_class(input, rates, |c| value(c).0);
+    let mut in_ms = by_class(input, levels, |c| value(c).0);
     for (line, class) in in_ms.iter_mut().zip(input.classes) {
         let cutoff = input.points.iter().find_map(|(_, r)| r.classes.get(*class)).map(|c| value(c).1);
         line.name = format!("{class} (cutoff {} ms)", number(cutoff));
     }
-    let numbers = numbers(rates, &in_ms, number);
-    let mut chart = chart(
-        input,
-        format!("{name} of each class over its cutoff, by offered rate"),
-        "P95 / cutoff",
-        ratios,
-    );
-    chart.limits = vec![(1.0, "the cutoff".to_string())];
-    chart.y_ratio = true;
+    let numbers = numbers(&format!("{name}, ms"), OFFERED, levels, &in_ms, number);
+    let title = format!("{name} of each class over its cutoff, by offered rate");
+    let mut chart = chart(input, title, Measure::new(format!("{name} / cutoff"), Scale::Ratio), ratios);
+    chart.limits = vec![Limit::of_all(1.0, "the cutoff")];
     let reading =
         "1 is the class's cutoff. Explains the attainment, gates nothing. Milliseconds in the table.";
     figure(&format!("{name} against its cutoff"), reading, &chart.svg(), &numbers)
@@ -231,9 +174,9 @@ fn against_cutoff(
 
 fn by_class(
     input: &SweepPage,
-    rates: &Rates,
+    levels: &Levels,
     value: impl Fn(&ClassReport) -> Option<f64> + Copy,
 ) -> Vec<Series> {
-    let line = |class: &&str| series(class, rates, |r| r.classes.get(*class).and_then(value));
+    let line = |class: &&str| series(class, levels, |r| r.classes.get(*class).and_then(value));
     input.classes.iter().map(line).collect()
 }

@@ -3,7 +3,8 @@ use crate::analyze::{Analyzer, Stated};
 use crate::capacity::{Capacity, Judgement, capacity};
 use crate::plan::{PlanInput, plan};
 use crate::record::{Outcome, Record};
-use crate::report::RunFacts;
+use crate::report::{Origin, Report, RunFacts, SystemFacts};
+use crate::saturation::saturation;
 use crate::testing::{failed, manifest, ok};
 use crate::time::Nanos;
 use crate::timeline::FleetSample;
@@ -35,6 +36,13 @@ fn report(rps: f64, seed: u64) -> Report {
         schedule_hash: Some("0123456789abcdef".into()),
         seed: Some(seed),
         offered_rps: Some(rps),
+        system: Some(SystemFacts {
+            replicas: 4,
+            gpus: 8,
+            router: "round_robin".into(),
+            cache: "cold".into(),
+            profile: None,
+        }),
         ..RunFacts::of_file()
     };
     analyzer.finish(facts, Stated { queue_trend, duration_s: None })
@@ -72,29 +80,68 @@ fn pages() -> Vec<String> {
         target_utilization: 0.75,
         spare: 1,
     };
-    let simulated = [FleetCapacity { replicas: 9, capacity_rps: Some(51.0) }];
     let title = "Dense <70B> & \"friends\"";
+    let verdict = |replicas, pass| FleetVerdict {
+        replicas,
+        pass,
+        failing_gates: vec!["queue_trend".into()],
+        summary: "attainment 97 %".into(),
+    };
+    let peak = PlannedPeak {
+        plan: plan(&input).unwrap(),
+        at_peak: verdict(9, true),
+        after_loss: Some(verdict(8, false)),
+        capacity_rps: 51.0,
+        by_division_rps: 54.0,
+        finding: "less than linear, by 5.6 %".into(),
+    };
+    let facts: Vec<&RunFacts> = points.iter().map(|(_, report)| &report.facts).collect();
     vec![
-        point_html(&PointPage { title, report: &points[10].1, samples: &samples() }),
-        sweep_html(&SweepPage {
-            title,
-            classes: &CLASSES,
-            attainment_min: 0.95,
-            points: &points,
-            capacity: &capacity,
-        }),
+        point_html(&PointPage { model: title, name: "open-28", report: &points[10].1, samples: &samples() }),
+        study_html(title, &[sweep_section(&sweep_page(&points, &capacity))], &[]),
         plan_html(&PlanPage {
-            title,
-            plan: &plan(&input).unwrap(),
-            simulated: &simulated,
-            remarks: &["Capacity is 5.6 % below what division says.".to_string()],
+            model: title,
+            peaks: &[peak],
+            swept: FleetCapacity { replicas: 4, capacity_rps: 24.3 },
+            points: &facts,
+            remarks: &["A <remark>.".to_string()],
         }),
+        study_html(title, &[closed_of(&points), sweep_section(&sweep_page(&points, &capacity))], &[]),
     ]
+}
+
+fn sweep_page<'a>(points: &'a [(f64, Report)], capacity: &'a Capacity) -> SweepPage<'a> {
+    SweepPage {
+        title: "Open <loop>",
+        classes: &CLASSES,
+        attainment_min: 0.95,
+        points,
+        capacity,
+        refined: Some("By <bisection>."),
+    }
+}
+
+/// A closed loop whose clients are as many as the points' rates.
+fn closed_of(points: &[(f64, Report)]) -> Section {
+    let closed = |(rps, report): &(f64, Report)| {
+        let facts = RunFacts { offered_rps: None, concurrency: Some(*rps as u32), ..report.facts.clone() };
+        (*rps, Report { facts, ..report.clone() })
+    };
+    let points: Vec<(f64, Report)> = points.iter().map(closed).collect();
+    let tested: Vec<(u32, f64)> =
+        points.iter().map(|(n, r)| (*n as u32, r.request_throughput_rps.unwrap_or(0.0))).collect();
+    let saturation = saturation(&tested);
+    closed_section(&ClosedPage {
+        title: "Closed",
+        classes: &CLASSES,
+        points: &points,
+        saturation: &saturation,
+    })
 }
 
 #[test]
 fn pages_stand_alone_and_every_picture_has_its_table() {
-    for (page, pictures) in pages().iter().zip([3, 4, 1]) {
+    for (page, pictures) in pages().iter().zip([3, 4, 1, 7]) {
         for banned in ["http:", "https:", "<script", "src=", "href=", "url(", "NaN", "<70B>"] {
             assert!(!page.contains(banned), "{banned} in {page}");
         }
@@ -103,7 +150,7 @@ fn pages_stand_alone_and_every_picture_has_its_table() {
         assert_eq!(figures.len(), pictures);
         assert!(figures.iter().all(|f| f.find("<table").unwrap() > f.find("</svg>").unwrap()));
         assert!(page.contains("width=device-width") && page.contains("role=\"img\" aria-label="));
-        for tag in ["table", "figure", "svg", "div", "td", "text", "ul", "p"] {
+        for tag in ["table", "figure", "svg", "div", "td", "th", "text", "ul", "li", "p", "details"] {
             let opened =
                 page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
             assert_eq!(opened, page.matches(&format!("</{tag}>")).count(), "<{tag}>");
@@ -122,9 +169,43 @@ fn the_sweep_names_its_capacity_and_what_fails_above() {
 }
 
 #[test]
-fn the_plan_shows_its_arithmetic() {
+fn a_study_begins_with_every_answer() {
+    let page = &pages()[3];
+    let top = &page[..page.find("<section>").unwrap()];
+    assert!(
+        top.contains("<li>Closed loop, cold cache. Not saturated at 28 clients")
+            || top.contains("Saturates at")
+    );
+    assert!(top.contains("<li>Open loop, cold cache. Capacity: 24 requests/s"), "{top}");
+    assert!(
+        top.contains("<th scope=\"row\">Open loop, cold cache</th><td>capacity 24 requests/s</td>"),
+        "{top}"
+    );
+    assert!(top.contains("weakest class there"));
+}
+
+#[test]
+fn a_front_has_its_cutoffs_and_its_clients() {
+    let page = &pages()[3];
+    assert!(page.contains("interactive (cutoff 500 ms: thin line)"));
+    assert!(page.contains("text-anchor=\"end\">28</text>"), "the number of clients at its mark");
+}
+
+#[test]
+fn a_point_says_what_it_is_and_what_is_not_measured() {
+    let page = &pages()[0];
+    assert!(page.contains("<h1>28 requests/s: 4 replicas on 8 GPUs</h1>"), "{page}");
+    assert!(page.contains("Open loop, cold cache; router round_robin."));
+    assert!(page.contains(">drain</text>") && page.contains("schedule 0123456789ab."));
+}
+
+#[test]
+fn the_plan_begins_with_its_answer() {
     let page = &pages()[2];
-    assert!(page.contains("⌈36 / (6 × 0.75)⌉ = 8") && page.contains("9 replicas on 18 GPUs"));
+    assert!(page.contains("<h1>9 replicas on 18 GPUs for 36 requests/s</h1>"));
+    assert!(page.contains("every gate passes, but on 8 after a loss one FAILS"));
+    assert!(page.contains("15 requests/s of headroom, 70.6 % utilization"));
+    assert!(page.contains("⌈36 / (6 × 0.75)⌉ = 8") && page.contains("A &lt;remark&gt;."));
 }
 
 #[test]
@@ -132,16 +213,14 @@ fn a_run_without_successes_or_samples_has_a_page() {
     let mut analyzer = Analyzer::new(&manifest(1));
     analyzer.push(&failed(0, 0, Outcome::Lost));
     let report = analyzer.finish(RunFacts::of_file(), Stated::default());
-    let page = point_html(&PointPage { title: "x", report: &report, samples: &[] });
-    assert!(page.contains("Gates failed") && !page.contains("NaN"));
+    let page = point_html(&PointPage { model: "x", name: "some <point>", report: &report, samples: &[] });
+    assert!(
+        page.contains("Gates failed")
+            && page.contains("<h1>some &lt;point&gt;</h1>")
+            && !page.contains("NaN")
+    );
     let points = [(1.0, report)];
     let capacity = capacity_of(&points);
-    let input = SweepPage {
-        title: "x",
-        classes: &CLASSES,
-        attainment_min: 0.95,
-        points: &points,
-        capacity: &capacity,
-    };
-    assert!(sweep_html(&input).contains("No tested rate passes every gate"));
+    let page = study_html("x", &[sweep_section(&sweep_page(&points, &capacity))], &[]);
+    assert!(page.contains("No tested rate passes every gate") && !page.contains("NaN"));
 }

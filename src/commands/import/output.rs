@@ -72,7 +72,7 @@ fn write_point(
     let json = serde_json::to_string_pretty(report).map_err(CommandError::could_not_run)?;
     files::write(&place.join(files::REPORT), format!("{json}\n").as_bytes())?;
     files::write(&place.join(files::MANIFEST), judge.text.as_bytes())?;
-    let page = PointPage { title: name, report, samples: &[] };
+    let page = PointPage { model: &one.run.point.label, name, report, samples: &[] };
     files::write(&place.join(files::PAGE), point_html(&page).as_bytes())
 }
 

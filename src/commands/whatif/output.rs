@@ -4,10 +4,12 @@ use super::Grid;
 use crate::args::Format;
 use crate::exit::CommandError;
 use crate::files::{self, Pending, unwritable};
+use crate::input::Loaded;
 use crate::report_text::merged;
 use crate::study::{print_out, shown};
 use crate::table::{counted, number, table};
 use scaleproof_pack::grid::What;
+use scaleproof_pack::report::{Origin, RunFacts};
 use scaleproof_pack::report_html::{WhatifPage, whatif_html};
 use scaleproof_pack::whatif::{
     Basis, Cell, Configuration, SmallestFleet, Tail, smallest_fleets, write_summary,
@@ -34,8 +36,9 @@ pub fn write(grid: &Grid<'_>, directory: &Path) -> Result<(), CommandError> {
     files::write(&directory.join("whatif.json"), format!("{json}\n").as_bytes())?;
     let (names, remarks) = (axis_names(grid), remarks(grid));
     let page = whatif_html(&WhatifPage {
-        title: &format!("{}: what if", base.manifest.model.id),
+        title: &format!("{}: what if {}", base.served(), varied(grid)),
         verdict: &verdict(grid),
+        base: &base_facts(base, base.shared_prefixes(&grid.args.common.source.cache)?),
         remarks: &remarks,
         axes: &names,
         rates: grid.rate.as_ref().map(|(axis, rates)| (axis.name.as_str(), rates.as_slice())),
@@ -60,6 +63,27 @@ pub fn print(grid: &Grid<'_>, directory: &Path, format: Format) -> Result<(), Co
 
 fn axis_names<'a>(grid: &Grid<'a>) -> Vec<&'a str> {
     grid.axes.iter().map(|axis| axis.name.as_str()).collect()
+}
+
+/// `replicas and peak vary`.
+fn varied(grid: &Grid<'_>) -> String {
+    let mut names = axis_names(grid);
+    names.extend(grid.rate.as_ref().map(|(axis, _)| axis.name.as_str()));
+    match names.as_slice() {
+        [only] => format!("{only} varies"),
+        names => format!("{} vary", names.join(" and ")),
+    }
+}
+
+/// What the scenario is without the grid's settings.
+fn base_facts(base: &Loaded, shared_prefixes: bool) -> RunFacts {
+    let replicas = base.manifest.engine.placement.replicas;
+    RunFacts {
+        origin: Origin::Simulated,
+        seed: Some(base.manifest.client.request_schedule_seed),
+        system: Some(base.system_facts(replicas, shared_prefixes)),
+        ..RunFacts::of_file()
+    }
 }
 
 fn simulated(grid: &Grid<'_>) -> usize {
