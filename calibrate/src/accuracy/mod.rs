@@ -8,7 +8,6 @@ mod do_h200;
 mod h100_points;
 mod kubecon;
 mod layer_tables;
-mod loads;
 mod markdown;
 mod rtxpro;
 
@@ -18,16 +17,18 @@ use crate::hardware::architecture::Architecture;
 use crate::hardware::gpu::Gpu;
 use crate::hardware::memory::MemorySettings;
 use crate::hardware::{Found, Precision};
+use crate::loads;
 use crate::physics::{PriorError, PriorSpec};
+use crate::points::{noise_of, observations};
 use crate::posterior::{Measured, Posterior, PosteriorError, fit};
-use crate::trial::{Metric, Observation, Served, Statistic, Trial};
-use rayon::prelude::*;
+use crate::trial::{Metric, Served, Trial};
 use scaleproof_pack::fault::Faults;
-use scaleproof_pack::import::{OperatingPoint, Run, import};
+use scaleproof_pack::import::{Run, import};
 use scaleproof_pack::time::TimeError;
 use scaleproof_sim::RunError;
 use scaleproof_sim::engine::cudagraph::CudagraphMode;
 use scaleproof_sim::profile::Profile;
+use rayon::prelude::*;
 use std::fmt;
 use std::path::Path;
 
@@ -132,42 +133,8 @@ pub const SETS: [(&str, Judge); 7] = [
 /// Judges one set of the data in a folder.
 pub type Judge = fn(&Path) -> Result<Set, AccuracyError>;
 
-/// Relative standard deviations of the measurements: a repeat of the same run differs by up to 1 % in TPOT, 2 % in mean
-/// TTFT, 4 % in its median and 6 % in its 99th percentile (do-h200-llama70b-fp8/setting.md).
-const NOISE: [(Metric, f64); 8] = [
-    (Metric::Tpot(Statistic::Mean), 0.01),
-    (Metric::Tpot(Statistic::Percentile(50.0)), 0.01),
-    (Metric::Tpot(Statistic::Percentile(99.0)), 0.03),
-    (Metric::Ttft(Statistic::Mean), 0.02),
-    (Metric::Ttft(Statistic::Percentile(50.0)), 0.04),
-    (Metric::Ttft(Statistic::Percentile(99.0)), 0.06),
-    (Metric::E2e(Statistic::Mean), 0.02),
-    (Metric::OutputThroughput, 0.02),
-];
-
-fn noise_of(metric: Metric) -> Option<f64> {
-    NOISE.iter().find(|(known, _)| *known == metric).map(|(_, noise)| *noise)
-}
-
 fn goal(metric: Metric, median: f64) -> Goal {
     Goal { metric, median, noise: noise_of(metric) }
-}
-
-/// Every number of a point that this project has too, with its noise.
-fn observations(point: &OperatingPoint) -> Vec<Observation> {
-    let value = |metric| match metric {
-        Metric::Ttft(Statistic::Mean) => point.ttft_ms.mean_ms,
-        Metric::Tpot(Statistic::Mean) => point.tpot_ms.mean_ms,
-        Metric::E2e(Statistic::Mean) => point.e2e_ms.mean_ms,
-        Metric::Ttft(Statistic::Percentile(percent)) => point.ttft_ms.at_ms(percent),
-        Metric::Tpot(Statistic::Percentile(percent)) => point.tpot_ms.at_ms(percent),
-        Metric::E2e(Statistic::Percentile(percent)) => point.e2e_ms.at_ms(percent),
-        Metric::OutputThroughput => point.output_throughput_tps,
-    };
-    let known = |&(metric, relative_sd): &(Metric, f64)| {
-        Some(Observation { metric, value: value(metric).filter(|v| *v > 0.0)?, relative_sd })
-    };
-    NOISE.iter().filter_map(known).collect()
 }
 
 /// A set's points: which of them were fitted on, and all.

@@ -1,0 +1,39 @@
+//! Operating points of benchmarks as trials: the load that each says it had, and what it measured.
+
+use crate::trial::{Metric, Observation, Statistic};
+use scaleproof_pack::import::OperatingPoint;
+
+/// Relative standard deviations of the measurements: a repeat of the same run differs by up to 1 % in TPOT, 2 % in mean
+/// TTFT, 4 % in its median and 6 % in its 99th percentile (do-h200-llama70b-fp8/setting.md).
+const NOISE: [(Metric, f64); 8] = [
+    (Metric::Tpot(Statistic::Mean), 0.01),
+    (Metric::Tpot(Statistic::Percentile(50.0)), 0.01),
+    (Metric::Tpot(Statistic::Percentile(99.0)), 0.03),
+    (Metric::Ttft(Statistic::Mean), 0.02),
+    (Metric::Ttft(Statistic::Percentile(50.0)), 0.04),
+    (Metric::Ttft(Statistic::Percentile(99.0)), 0.06),
+    (Metric::E2e(Statistic::Mean), 0.02),
+    (Metric::OutputThroughput, 0.02),
+];
+
+pub(crate) fn noise_of(metric: Metric) -> Option<f64> {
+    NOISE.iter().find(|(known, _)| *known == metric).map(|(_, noise)| *noise)
+}
+
+/// Every number of a point that this project has too, with its noise.
+#[must_use]
+pub fn observations(point: &OperatingPoint) -> Vec<Observation> {
+    let value = |metric| match metric {
+        Metric::Ttft(Statistic::Mean) => point.ttft_ms.mean_ms,
+        Metric::Tpot(Statistic::Mean) => point.tpot_ms.mean_ms,
+        Metric::E2e(Statistic::Mean) => point.e2e_ms.mean_ms,
+        Metric::Ttft(Statistic::Percentile(percent)) => point.ttft_ms.at_ms(percent),
+        Metric::Tpot(Statistic::Percentile(percent)) => point.tpot_ms.at_ms(percent),
+        Metric::E2e(Statistic::Percentile(percent)) => point.e2e_ms.at_ms(percent),
+        Metric::OutputThroughput => point.output_throughput_tps,
+    };
+    let known = |&(metric, relative_sd): &(Metric, f64)| {
+        Some(Observation { metric, value: value(metric).filter(|v| *v > 0.0)?, relative_sd })
+    };
+    NOISE.iter().filter_map(known).collect()
+}
