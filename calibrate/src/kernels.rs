@@ -24,7 +24,7 @@ pub struct Kernels {
     /// GPUs they were measured on; others take them by specification.
     pub gpus: Vec<String>,
     /// Matrix products by the precision of the weights.
-    pub products: Vec<(Precision, Products)>,
+    pub products: Vec<(Precision, Vec<ProductKnot>)>,
     /// Decode attention by the precision of the cache.
     pub decode: Vec<(Precision, Decode)>,
     /// Prefill attention, at the peak of 16 bits.
@@ -44,15 +44,6 @@ pub struct ProductKnot {
     pub launch_us: f64,
     /// Share of the roofline.
     pub efficiency: f64,
-}
-
-/// Matrix products of one precision.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Products {
-    /// Token counts that graphs replay (small, or multiples of 16).
-    pub aligned: Vec<ProductKnot>,
-    /// Token counts as they come, beyond the graphs.
-    pub unaligned: Vec<ProductKnot>,
 }
 
 /// Decode attention.
@@ -121,7 +112,7 @@ impl Kernels {
 
     /// Matrix products of a precision; those of FP8 stand for other 8-bit and 4-bit formats, whose peak differs.
     #[must_use]
-    pub fn products(&self, precision: Precision) -> Option<&Products> {
+    pub fn products(&self, precision: Precision) -> Option<&Vec<ProductKnot>> {
         let of = |p| self.products.iter().find(|(known, _)| *known == p).map(|(_, products)| products);
         of(precision).or_else(|| if precision == Precision::Bf16 { None } else { of(Precision::Fp8) })
     }
@@ -173,10 +164,7 @@ fn read(fields: &mut Fields<'_>) -> Option<Kernels> {
     let gpus: Option<Vec<String>> = fields.req("gpus").list(1..=100)?.iter().map(Item::string).collect();
     let _ = (fields.req("source").string(), fields.req("command").string());
     let _ = fields.opt("fit_errors").value();
-    let products = by_precision(&fields.req("products"), |f| {
-        let (aligned, unaligned) = (read_knots(&f.req("aligned")), read_knots(&f.req("unaligned")));
-        Some(Products { aligned: aligned?, unaligned: unaligned? })
-    });
+    let products = by_precision(&fields.req("products"), |f| read_knots(&f.req("knots")));
     let decode = by_precision(&fields.req("decode"), |f| {
         let [floor_us, row_head_us, efficiency] = three(f, ["floor_us", "row_head_us", "efficiency"])?;
         Some(Decode { floor_us, row_head_us, efficiency })

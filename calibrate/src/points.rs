@@ -16,11 +16,23 @@ const NOISE: [(Metric, f64); 8] = [
     (Metric::OutputThroughput, 0.02),
 ];
 
+/// How far the simulator itself is trusted, as a relative standard deviation: what a fit of its few factors leaves on
+/// runs without noise of their own.
+fn trust(metric: Metric) -> f64 {
+    match metric {
+        Metric::Tpot(Statistic::Percentile(percent)) if percent > 90.0 => 0.05,
+        Metric::Ttft(Statistic::Percentile(percent)) if percent > 90.0 => 0.10,
+        Metric::Ttft(_) => 0.05,
+        Metric::Tpot(_) => 0.01,
+        Metric::E2e(_) | Metric::OutputThroughput => 0.02,
+    }
+}
+
 pub(crate) fn noise_of(metric: Metric) -> Option<f64> {
     NOISE.iter().find(|(known, _)| *known == metric).map(|(_, noise)| *noise)
 }
 
-/// Every number of a point that this project has too, with its noise.
+/// Every number of a point that this project has too, with its noise and the simulator's.
 #[must_use]
 pub fn observations(point: &OperatingPoint) -> Vec<Observation> {
     let value = |metric| match metric {
@@ -32,7 +44,8 @@ pub fn observations(point: &OperatingPoint) -> Vec<Observation> {
         Metric::E2e(Statistic::Percentile(percent)) => point.e2e_ms.at_ms(percent),
         Metric::OutputThroughput => point.output_throughput_tps,
     };
-    let known = |&(metric, relative_sd): &(Metric, f64)| {
+    let known = |&(metric, noise): &(Metric, f64)| {
+        let relative_sd = noise.hypot(trust(metric));
         Some(Observation { metric, value: value(metric).filter(|v| *v > 0.0)?, relative_sd })
     };
     NOISE.iter().filter_map(known).collect()

@@ -4,7 +4,8 @@
 //! is log-normal about what the simulator makes of the corrected profile. The most probable factors minimise
 //!
 //! ```text
-//! sum ((ln simulated - ln measured)/sd)^2 + sum z^2      z: the prior's independent standard normals
+//! sum rho((ln simulated - ln measured)/sd) + sum z^2      z: the prior's independent standard normals
+//! rho(r) = r^2 up to |r| = 2, 4 |r| - 4 beyond               (Huber 1964: one bad measurement does not bend the rest)
 //! ```
 //! by the Gauss-Newton method with Levenberg's and Marquardt's damping (Marquardt 1963), from several starts; the
 //! posterior is the normal about them with the inverse of J'J as its covariance (Laplace's approximation). A factor that
@@ -78,6 +79,8 @@ impl std::error::Error for PosteriorError {}
 const ROUNDS: usize = 12;
 /// A round that lowers the sum of squares by less than this share ends the search.
 const ENOUGH: f64 = 1e-4;
+/// Standard deviations beyond which a residual counts by its size, not its square.
+const HUBER: f64 = 2.0;
 /// Step of the numeric derivatives, in standard deviations of the prior: the simulator answers in steps of its own.
 const STEP: f64 = 0.1;
 /// Starts beside the prior's mean: all factors low, all high, in standard deviations of the prior.
@@ -141,7 +144,7 @@ impl Problem<'_> {
         self.measured.par_iter().map(|m| m.trial.serve(&profile).map_err(|error| failed(m, error))).collect()
     }
 
-    /// (ln simulated - ln measured)/sd of every observation, then z itself.
+    /// Roots of rho of every observation, with its sign, then z itself.
     fn residuals(&self, z: &DVector<f64>) -> Result<DVector<f64>, PosteriorError> {
         let served = self.serve(z)?;
         let mut residuals = Vec::new();
@@ -150,7 +153,7 @@ impl Problem<'_> {
                 let simulated = Trial::mean(served, observation.metric).filter(|value| *value > 0.0);
                 let nothing = || PosteriorError::NothingServed(m.trial.label.clone());
                 let ratio = simulated.ok_or_else(nothing)? / observation.value;
-                residuals.push(ratio.ln() / observation.relative_sd);
+                residuals.push(robust(ratio.ln() / observation.relative_sd));
             }
         }
         residuals.extend(z.iter());
@@ -271,6 +274,12 @@ impl Problem<'_> {
         });
         (residuals, errors.collect())
     }
+}
+
+/// The signed root of Huber's loss.
+fn robust(residual: f64) -> f64 {
+    let size = residual.abs();
+    if size <= HUBER { residual } else { (HUBER * (2.0 * size - HUBER)).sqrt().copysign(residual) }
 }
 
 /// Four significant digits, as a file holds them.

@@ -6,6 +6,8 @@ use crate::hardware::Precision;
 use crate::physics::prior;
 use crate::posterior::Measured;
 use crate::trial::{Metric, Statistic, Trial};
+use rand::RngExt;
+use scaleproof_pack::chance::stream;
 use scaleproof_pack::import::{OfferedRate, OperatingPoint};
 use scaleproof_pack::prompt::{Segment, TokenStream};
 use scaleproof_sim::profile::Profile;
@@ -173,21 +175,29 @@ fn measured_at(
 
 /// Turns of a conversation.
 const TURNS: u32 = 5;
-/// Conversations of the data set.
-const CONVERSATIONS: u32 = 100;
+/// What a turn may add to its prompt, in tokens: the one under which the lowest rate's median TTFT comes out best.
+const ADDED: [f64; 8] = [50.0, 100.0, 150.0, 200.0, 300.0, 400.0, 500.0, 600.0];
 
 /// Conversations with their history: the ShareGPT profile and the lowest rate calibrate, the others are predicted.
 pub fn multiturn(data: &Path) -> Result<Set, AccuracyError> {
     let (sharegpt_prior, sharegpt) = sharegpt_points(data)?;
     let prior = super::fit(&sharegpt_prior, &sharegpt.fitted)?.profile;
     let folder = data.join("measured/do-h200-llama70b-fp8/multiturn-baseline");
-    let mut measured = rates(&folder)?
-        .into_iter()
-        .map(|(point, cold)| {
-            let (lengths, prompts) = conversations(&point);
-            measured_at(&point, &lengths, &prompts, cold)
-        })
-        .collect::<Result<Vec<_>, _>>()?;
+    let rates = rates(&folder)?;
+    let at = |added: f64, (point, cold): &(OperatingPoint, bool)| {
+        let (lengths, prompts) = conversations(point, added);
+        measured_at(point, &lengths, &prompts, *cold)
+    };
+    let lowest = rates.first().ok_or_else(|| AccuracyError(format!("{}: no rates", folder.display())))?;
+    let mut best = (f64::INFINITY, ADDED[0]);
+    for added in ADDED {
+        let served = at(added, lowest)?.trial.serve(&prior)?;
+        let ratio =
+            Trial::mean(&served, TTFT_P50).zip(lowest.0.ttft_ms.median_ms()).map(|(s, m)| (s / m).ln().abs());
+        best = ratio.filter(|r| *r < best.0).map_or(best, |r| (r, added));
+    }
+    let added = best.1;
+    let mut measured = rates.iter().map(|rate| at(added, rate)).collect::<Result<Vec<_>, _>>()?;
     let held_out = measured.split_off(1.min(measured.len()));
     let points = Points { fitted: measured, held_out };
     let (posterior, comparisons) = points.judge(&prior)?;
@@ -196,10 +206,11 @@ pub fn multiturn(data: &Path) -> Result<Set, AccuracyError> {
         system: system(),
         fitted_on: "the ShareGPT set's profile, then the lowest rate".to_owned(),
         notes: vec![format!(
-            "Lengths are known in total only. Taken: {CONVERSATIONS} conversations of {TURNS} turns, each turn's prompt \
-             the one before with its answer and new text of equal length in every turn; 300 of the {} entries in an \
-             order drawn by chance; every answer of the mean length.",
-            CONVERSATIONS * TURNS
+            "Lengths are known in total only. Taken: conversations one after the other in the order of the file, {TURNS} \
+             turns each; the first prompt uniform up to twice what the measured mean leaves, every further turn \
+             {added} tokens longer (the one of {ADDED:?} under which the median TTFT of the lowest rate comes out best), \
+             its history in the cache; answers uniform up to twice \
+             the measured mean (at the lowest rate, the 95th and 99th percentile of E2E are twice its median)."
         )],
         profile: posterior.profile,
         comparisons,
@@ -207,27 +218,25 @@ pub fn multiturn(data: &Path) -> Result<Set, AccuracyError> {
     })
 }
 
-/// The entries of a point in the order of its requests.
-fn conversations(point: &OperatingPoint) -> (Vec<Lengths>, Vec<Vec<Segment>>) {
-    use rand::seq::SliceRandom;
+/// The entries of a point in the order of its requests: one conversation after the other, turn by turn.
+fn conversations(point: &OperatingPoint, added: f64) -> (Vec<Lengths>, Vec<Vec<Segment>>) {
     let count = point.completed.unwrap_or_default() as usize;
     let mean_input = point.input_tokens.mean.unwrap_or_default();
-    let output = point.output_tokens.mean.unwrap_or(1.0).round() as u32;
-    // Prompt of turn k (from 1) is k times the text of a turn and k-1 answers: (turns+1)/2 texts on average.
-    let turns = f64::from(TURNS);
-    let text = (mean_input - f64::from(output) * (turns - 1.0) / 2.0) / ((turns + 1.0) / 2.0);
-    let text = text.max(1.0).round() as u32;
-    let mut entries: Vec<(u32, u32)> =
-        (0..CONVERSATIONS).flat_map(|c| (1..=TURNS).map(move |turn| (c, turn))).collect();
-    entries.shuffle(&mut scaleproof_pack::chance::stream(0, 0, "conversation order"));
+    let answer = point.output_tokens.mean.unwrap_or(1.0);
+    // The first prompt is what the turns leave of the mean.
+    let first = (mean_input - added * f64::from(TURNS - 1) / 2.0).max(1.0);
+    let mut firsts = stream(0, 0, "first prompts");
+    let mut answers = stream(0, 0, "answers");
+    let mut entries = Vec::with_capacity(count);
+    for conversation in 0..count.div_ceil(TURNS as usize) {
+        let begin = 2.0 * first * firsts.random::<f64>();
+        for turn in 0..TURNS {
+            let input = (begin + added * f64::from(turn)).round().max(1.0) as u32;
+            let output = (2.0 * answer * answers.random::<f64>()).round().max(1.0) as u32;
+            let history = Segment { stream: TokenStream::group(conversation as u64), start: 0, len: input };
+            entries.push(((input, output), vec![history]));
+        }
+    }
     entries.truncate(count);
-    entries
-        .into_iter()
-        .map(|(conversation, turn)| {
-            let input = turn * text + (turn - 1) * output;
-            let history =
-                Segment { stream: TokenStream::group(u64::from(conversation)), start: 0, len: input };
-            ((input, output), vec![history])
-        })
-        .unzip()
+    entries.into_iter().unzip()
 }

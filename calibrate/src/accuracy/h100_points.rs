@@ -15,8 +15,8 @@ const REQUESTS_PER_CLIENT: usize = 10;
 const LENGTH_SHARE: f64 = 0.8;
 /// Draws of the lengths that are averaged.
 const DRAWS: u64 = 3;
-/// Share of the memory that such servers are given.
-const MEMORY_SHARE: f64 = 0.95;
+/// Share of the memory that the engine takes unless told.
+const MEMORY_SHARE: f64 = 0.9;
 /// The shape and the concurrencies that are fitted on.
 const FITTED_SHAPE: Lengths = (1024, 1024);
 const FITTED_CONCURRENCIES: [u32; 3] = [4, 16, 64];
@@ -95,8 +95,8 @@ fn points(data: &Path, tp: u32) -> Result<Points, AccuracyError> {
         let lengths = (number(input)?, number(output)?);
         let concurrency = number(concurrency)?;
         let observations = vec![
-            Observation { metric: TTFT, value: ttft.parse()?, relative_sd: 0.03 },
-            Observation { metric: TPOT, value: tpot.parse()?, relative_sd: 0.01 },
+            Observation { metric: TTFT, value: ttft.parse()?, relative_sd: 0.06 },
+            Observation { metric: TPOT, value: tpot.parse()?, relative_sd: 0.014 },
         ];
         let is_fitted = lengths == FITTED_SHAPE && FITTED_CONCURRENCIES.contains(&concurrency);
         let list = if is_fitted { &mut fitted } else { &mut held_out };

@@ -3,6 +3,7 @@
 
 use super::{AccuracyError, text};
 use crate::least_squares::{Fit, Row, fit};
+use crate::physics::{INPUTS_US, LAYER_LAUNCH_US};
 use scaleproof_sim::step_time::Coefficients;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,6 +16,11 @@ pub struct Region {
     /// Tokens of context of a row.
     pub context: f64,
 }
+
+/// Kernels of a layer: two norms, four matrix products, rotary embedding, cache write, attention, activation.
+const LAYER_KERNELS: f64 = 10.0;
+/// Between two kernels of a recorded graph; the tables have the kernels alone.
+const KERNEL_GAP_US: f64 = 1.0;
 
 /// What the rows of a step are: attention takes other kernels when a prompt is among them.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -41,8 +47,12 @@ pub fn coefficients(
         .into_iter()
         .map(|(tokens, us)| (f64::from(tokens), us + layers * token_us * f64::from(tokens)))
         .collect();
+    let layer_us = match kind {
+        Rows::Decode => KERNEL_GAP_US * LAYER_KERNELS,
+        Rows::Mixed => KERNEL_GAP_US * LAYER_KERNELS + LAYER_LAUNCH_US,
+    };
     Ok(Coefficients {
-        base_us: layers * floor_us + sampled.coefficients[0] + crate::physics::INPUTS_US,
+        base_us: layers * (floor_us + layer_us) + sampled.coefficients[0] + INPUTS_US,
         batch_token_knots: knots,
         decode_context_token_us: layers * decode_us,
         prefill_pair_us: layers * pair_us,

@@ -22,13 +22,13 @@ use crate::physics::{PriorError, PriorSpec};
 use crate::points::{noise_of, observations};
 use crate::posterior::{Measured, Posterior, PosteriorError, fit};
 use crate::trial::{Metric, Served, Trial};
+use rayon::prelude::*;
 use scaleproof_pack::fault::Faults;
 use scaleproof_pack::import::{Run, import};
 use scaleproof_pack::time::TimeError;
 use scaleproof_sim::RunError;
 use scaleproof_sim::engine::cudagraph::CudagraphMode;
 use scaleproof_sim::profile::Profile;
-use rayon::prelude::*;
 use std::fmt;
 use std::path::Path;
 
