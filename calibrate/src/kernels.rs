@@ -5,7 +5,7 @@
 //! matrix product  launch(m) + max(bytes/bandwidth, operations/peak) / efficiency(m)
 //! decode          floor + row_head x rows x kv_heads + bytes(context) / (efficiency x bandwidth)
 //! prefill         floor + token_head x tokens x heads + operations / (efficiency x peak)
-//! all-reduce      floor + 2 (g-1)/g x bytes / (efficiency(g) x link)
+//! all-reduce      floor + 2 (g-1)/g x bytes / (efficiency(g) x link), large ones with the library's floor and efficiency
 //! element-wise    floor + bytes / (efficiency x bandwidth), of all such kernels of a layer
 //! ```
 //! Times of one layer, in microseconds. m: tokens; efficiency and launch depend on it because the tile does.
@@ -75,6 +75,12 @@ pub struct Collective {
     pub floor_us: f64,
     /// Share of the link's bandwidth by GPUs; degrees between are as the next lower one.
     pub efficiency: Vec<(u32, f64)>,
+    /// Messages beyond these bytes go through the communication library, not the engine's own kernel.
+    pub own_bytes_max: f64,
+    /// Each that the library does.
+    pub library_floor_us: f64,
+    /// The library's share of the link's bandwidth.
+    pub library_efficiency: f64,
 }
 
 /// Element-wise kernels.
@@ -152,10 +158,14 @@ impl Collective {
         if gpus < 2 {
             return 0.0;
         }
+        let g = f64::from(gpus);
+        let ring_us = 1e6 * 2.0 * (g - 1.0) / g * bytes / gpu.link_bytes_per_s;
+        if bytes > self.own_bytes_max {
+            return self.library_floor_us + ring_us / self.library_efficiency;
+        }
         let known = self.efficiency.iter().rev().find(|(g, _)| *g <= gpus).or(self.efficiency.first());
         let efficiency = known.map_or(1.0, |(_, e)| *e);
-        let g = f64::from(gpus);
-        self.floor_us + 1e6 * 2.0 * (g - 1.0) / g * bytes / (efficiency * gpu.link_bytes_per_s)
+        self.floor_us + ring_us / efficiency
     }
 }
 
@@ -181,7 +191,16 @@ fn read(fields: &mut Fields<'_>) -> Option<Kernels> {
             Some((pair[0].u32(2..=1024)?, pair[1].f64(above(0.0, 10.0))?))
         };
         let efficiency: Option<Vec<_>> = pairs.iter().map(pair).collect();
-        Some(Collective { floor_us: floor_us?, efficiency: efficiency? })
+        let own_bytes_max = f.req("own_bytes_max").f64(from_to(0.0, 1e12));
+        let library_floor_us = f.req("library_floor_us").f64(from_to(0.0, 1e6));
+        let library_efficiency = f.req("library_efficiency").f64(above(0.0, 10.0));
+        Some(Collective {
+            floor_us: floor_us?,
+            efficiency: efficiency?,
+            own_bytes_max: own_bytes_max?,
+            library_floor_us: library_floor_us?,
+            library_efficiency: library_efficiency?,
+        })
     });
     let element_wise = section(&fields.req("element_wise"), |f| {
         let floor_us = f.req("floor_us").f64(from_to(0.0, 1e6));

@@ -22,7 +22,7 @@ fn trust(metric: Metric) -> f64 {
     match metric {
         Metric::Tpot(Statistic::Percentile(percent)) if percent > 90.0 => 0.05,
         Metric::Ttft(Statistic::Percentile(percent)) if percent > 90.0 => 0.10,
-        Metric::Ttft(_) => 0.05,
+        Metric::Ttft(_) => 0.08,
         Metric::Tpot(_) => 0.01,
         Metric::E2e(_) | Metric::OutputThroughput => 0.02,
     }
