@@ -8,12 +8,14 @@ use crate::posterior::Measured;
 use crate::trial::{Metric, Statistic, Trial};
 use rand_distr::Distribution;
 use scaleproof_pack::chance::stream;
-use scaleproof_pack::import::{OfferedRate, OperatingPoint};
+use scaleproof_pack::import::{OfferedRate, OperatingPoint, Summary};
 use serde_json::Value;
 use std::path::Path;
 
 /// Draws of the arrivals and lengths that are averaged: the tool's generator has no seed.
 const DRAWS: u64 = 5;
+/// Every answer, as the tool's configuration asks for; it counts the text's tokens again, and finds some 62.
+const OUTPUT_TOKENS: u32 = 64;
 /// The stages that are fitted on: this many of the lowest rates.
 const FITTED: usize = 2;
 
@@ -40,8 +42,10 @@ pub fn judge(data: &Path) -> Result<Set, AccuracyError> {
         system: "Llama-3.1-8B BF16 on one H100, vLLM 0.11.0, no prefix cache, no chunked prefill".to_owned(),
         fitted_on: "stages 0 and 1".to_owned(),
         notes: vec![format!(
-            "Arrivals: exponential gaps stretched to the stage, as the tool draws them; lengths from each stage's own \
-             percentiles; {DRAWS} draws averaged. TPOT by (latency - TTFT)/(output - 1): the tool's own is half of it."
+            "Arrivals: exponential gaps stretched to the stage, as the tool draws them; prompt \
+             lengths from each stage's own percentiles; {DRAWS} draws averaged. The tool's own TPOT is half of the truth, \
+             and it counts the answers' tokens again in the text: TPOT is (latency - TTFT)/({OUTPUT_TOKENS} - 1), of \
+             the tokens that its configuration asks for."
         )],
         profile: posterior.profile,
         comparisons,
@@ -79,9 +83,8 @@ fn quantiles(lengths: &Value) -> Vec<(f64, f64)> {
 
 fn stage(point: &OperatingPoint, raw: &Value) -> Result<Measured, AccuracyError> {
     let count = point.completed.unwrap_or_default() as usize;
-    let (inputs, outputs) =
-        (quantiles(&raw["successes"]["prompt_len"]), quantiles(&raw["successes"]["output_len"]));
-    if inputs.len() < 2 || outputs.len() < 2 {
+    let inputs = quantiles(&raw["successes"]["prompt_len"]);
+    if inputs.len() < 2 {
         return Err(AccuracyError(format!("{}: found no percentiles of the lengths", point.label)));
     }
     let rps = rate(point);
@@ -90,10 +93,9 @@ fn stage(point: &OperatingPoint, raw: &Value) -> Result<Measured, AccuracyError>
         let gaps: Vec<f64> = (0..count).map(|_| rand_distr::Exp1.sample(&mut chance)).collect();
         let arrivals = super::loads::stretched_arrivals(&gaps, rps);
         let inputs = from_quantiles(count, &inputs, draw, "input lengths");
-        let outputs = from_quantiles(count, &outputs, draw, "output lengths");
         let mut list = Builder::default();
         for i in 0..count {
-            list.add(Some(arrivals[i]), (inputs[i], outputs[i]), &[])?;
+            list.add(Some(arrivals[i]), (inputs[i], OUTPUT_TOKENS), &[])?;
         }
         Ok::<_, AccuracyError>(list.open(rps))
     };
@@ -104,6 +106,17 @@ fn stage(point: &OperatingPoint, raw: &Value) -> Result<Measured, AccuracyError>
             counted: 0..count as u64,
             seats: None,
         },
-        observations: observations(point),
+        observations: observations(&with_requested_tokens(point)),
     })
+}
+
+/// The point with TPOT and throughput by the tokens that were asked for, as the engine made them.
+fn with_requested_tokens(point: &OperatingPoint) -> OperatingPoint {
+    let mut point = point.clone();
+    let gaps = f64::from(OUTPUT_TOKENS - 1);
+    let between = |e2e: Option<f64>, ttft: Option<f64>| Some((e2e? - ttft?) / gaps);
+    point.tpot_ms =
+        Summary { mean_ms: between(point.e2e_ms.mean_ms, point.ttft_ms.mean_ms), percentiles_ms: Vec::new() };
+    point.output_throughput_tps = point.request_throughput_rps.map(|rps| rps * f64::from(OUTPUT_TOKENS));
+    point
 }
