@@ -70,7 +70,7 @@ pub enum Command {
     /// Example: scaleproof init my-scenario --profile models/fixture/dense-70b-fixture-r1.yaml
     /// --replicas 4 --class chat:0.8:1024:128:500:40 --class report:0.2:8192:256:2500:50
     Init(InitArgs),
-    /// Show models and GPUs: shapes, bytes of weights and KV cache, and what fits in a GPU's memory
+    /// Models and GPUs: what fits in memory, step times from physics, and profiles fitted to measurements
     ///
     /// Example: scaleproof model show llama-3.1-70b --gpu h200 --precision fp8 --kv-precision fp8
     Model(ModelArgs),
@@ -336,7 +336,7 @@ pub struct ImportArgs {
 }
 
 /// The formats of results by their words.
-fn result_format() -> impl TypedValueParser<Value = ResultFormat> {
+pub fn result_format() -> impl TypedValueParser<Value = ResultFormat> {
     let known = PossibleValuesParser::new(ResultFormat::ALL.map(ResultFormat::word));
     known
         .try_map(|word| ResultFormat::ALL.into_iter().find(|format| format.word() == word).ok_or("no format"))

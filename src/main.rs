@@ -12,6 +12,7 @@ mod input;
 mod point;
 mod progress;
 mod report_text;
+mod results;
 mod seal;
 mod study;
 mod table;

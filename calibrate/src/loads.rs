@@ -1,6 +1,7 @@
-//! Loads as the tools of the measured sets made them.
+//! Loads as benchmarks make them.
 
 use rand::RngExt;
+use rand_distr::Distribution;
 use rand_mt::Mt;
 use scaleproof_pack::chance::stream;
 use scaleproof_pack::prompt::{Segment, TokenStream};
@@ -21,14 +22,23 @@ pub fn vllm_bench_gaps(count: usize) -> Vec<f64> {
     (0..count).map(|_| -(1.0 - uniform()).ln()).collect()
 }
 
+/// Gaps of mean 1 whose distribution is gamma of this shape (above 0): 1 is Poisson's, more is steadier.
+pub fn gamma_gaps(count: usize, shape: f64, draw: u64) -> Result<Vec<f64>, rand_distr::GammaError> {
+    let mut chance = stream(draw, 0, "gaps");
+    let gamma = rand_distr::Gamma::new(shape, 1.0 / shape)?;
+    Ok((0..count).map(|_| gamma.sample(&mut chance)).collect())
+}
+
 /// The sums of the gaps, stretched so that the last is `count/rps`, as `vllm bench serve` has them since 0.9.
 pub fn stretched_arrivals(gaps: &[f64], rps: f64) -> Vec<f64> {
     let total: f64 = gaps.iter().sum();
     let scale = gaps.len() as f64 / rps / total;
-    gaps.iter().scan(0.0, |sum, gap| {
-        *sum += gap;
-        Some(*sum * scale)
-    }).collect()
+    gaps.iter()
+        .scan(0.0, |sum, gap| {
+            *sum += gap;
+            Some(*sum * scale)
+        })
+        .collect()
 }
 
 /// Adds requests to a list.
@@ -44,7 +54,12 @@ impl Builder {
     }
 
     /// A request at a time in seconds, or when a client is free; its prompt is `prompt`, from its beginning.
-    pub fn add(&mut self, at_s: Option<f64>, (input, output): Lengths, prompt: &[Segment]) -> Result<(), TimeError> {
+    pub fn add(
+        &mut self,
+        at_s: Option<f64>,
+        (input, output): Lengths,
+        prompt: &[Segment],
+    ) -> Result<(), TimeError> {
         let release = match at_s {
             Some(at_s) => Release::At(Nanos::from_seconds(at_s)?),
             None => Release::WhenFree { think: Nanos::ZERO },

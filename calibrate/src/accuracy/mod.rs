@@ -89,10 +89,7 @@ impl Set {
     /// Median of the absolute relative errors of a metric over held-out points; None without any.
     #[must_use]
     pub fn held_out_median(&self, metric: Metric) -> Option<f64> {
-        let held = self.comparisons.iter().filter(|c| c.metric == metric && !c.fitted);
-        let mut errors: Vec<f64> = held.map(|c| c.relative_error().abs()).collect();
-        errors.sort_by(f64::total_cmp);
-        errors.get(errors.len() / 2).copied()
+        median_error(self.comparisons.iter().filter(|c| !c.fitted), metric)
     }
 }
 
@@ -152,25 +149,45 @@ impl Points {
     }
 
     fn compare(&self, profile: &Profile) -> Result<Vec<Comparison>, AccuracyError> {
-        let all: Vec<(&Measured, bool)> =
-            self.fitted.iter().map(|m| (m, true)).chain(self.held_out.iter().map(|m| (m, false))).collect();
-        let served: Result<Vec<Vec<Served>>, RunError> =
-            all.par_iter().map(|(m, _)| m.trial.serve(profile)).collect();
-        let mut comparisons = Vec::new();
-        for ((m, fitted), served) in all.iter().zip(served?) {
-            for observation in &m.observations {
-                let Some(predicted) = Trial::mean(&served, observation.metric) else { continue };
-                comparisons.push(Comparison {
-                    point: m.trial.label.clone(),
-                    metric: observation.metric,
-                    measured: observation.value,
-                    predicted,
-                    fitted: *fitted,
-                });
-            }
-        }
-        Ok(comparisons)
+        let fitted = self.fitted.iter().map(|m| (m, true));
+        let all: Vec<(&Measured, bool)> = fitted.chain(self.held_out.iter().map(|m| (m, false))).collect();
+        Ok(compare(profile, &all)?)
     }
+}
+
+/// What a profile makes of points, beside what was measured there; `true` with those that it was fitted on.
+///
+/// # Errors
+/// A run that cannot end, or a step below its bound.
+pub fn compare(profile: &Profile, points: &[(&Measured, bool)]) -> Result<Vec<Comparison>, RunError> {
+    let served: Result<Vec<Vec<Served>>, RunError> =
+        points.par_iter().map(|(m, _)| m.trial.serve(profile)).collect();
+    let mut comparisons = Vec::new();
+    for ((m, fitted), served) in points.iter().zip(served?) {
+        for observation in &m.observations {
+            let Some(predicted) = Trial::mean(&served, observation.metric) else { continue };
+            comparisons.push(Comparison {
+                point: m.trial.label.clone(),
+                metric: observation.metric,
+                measured: observation.value,
+                predicted,
+                fitted: *fitted,
+            });
+        }
+    }
+    Ok(comparisons)
+}
+
+/// Median of the absolute relative errors of a metric; None without any.
+#[must_use]
+pub fn median_error<'a>(
+    comparisons: impl IntoIterator<Item = &'a Comparison>,
+    metric: Metric,
+) -> Option<f64> {
+    let of_metric = comparisons.into_iter().filter(|c| c.metric == metric);
+    let mut errors: Vec<f64> = of_metric.map(|c| c.relative_error().abs()).collect();
+    errors.sort_by(f64::total_cmp);
+    errors.get(errors.len() / 2).copied()
 }
 
 fn text(path: &Path) -> Result<String, AccuracyError> {

@@ -162,7 +162,10 @@ fn a_corrected_profile_reads_back_as_itself_and_says_by_what() {
     assert_eq!(Profile::parse("written.yaml", &written).unwrap(), corrected, "{written}");
     // 1.2 of before times 4/3.
     assert!(written.contains("{factor: weights, value: 1.6}"), "{written}");
-    assert!(written.contains("{factor: rows, value: 0.333333}") && written.contains("base_us: 13.3333\n"), "{written}");
+    assert!(
+        written.contains("{factor: rows, value: 0.333333}") && written.contains("base_us: 13.3333\n"),
+        "{written}"
+    );
 }
 
 #[test]
@@ -175,5 +178,8 @@ fn a_factor_stands_once_and_above_nothing() {
 
 #[test]
 fn digits_are_significant_ones() {
-    assert_eq!([0.150_000_000_000_000_02, 123_456_789.0, 0.0].map(|v| rounded(v, 4)), [0.15, 123_500_000.0, 0.0]);
+    assert_eq!(
+        [0.150_000_000_000_000_02, 123_456_789.0, 0.0].map(|v| rounded(v, 4)),
+        [0.15, 123_500_000.0, 0.0]
+    );
 }
