@@ -70,10 +70,14 @@ pub enum Command {
     /// Example: scaleproof init my-scenario --profile models/fixture/dense-70b-fixture-r1.yaml
     /// --replicas 4 --class chat:0.8:1024:128:500:40 --class report:0.2:8192:256:2500:50
     Init(InitArgs),
-    /// Show models and GPUs: shapes, bytes of weights and KV cache, and what fits in a GPU's memory
+    /// Models and GPUs: what fits in memory, step times from physics, and profiles fitted to measurements
     ///
     /// Example: scaleproof model show llama-3.1-70b --gpu h200 --precision fp8 --kv-precision fp8
     Model(ModelArgs),
+    /// Judge the model on measured, served engines: what was fitted on, what was predicted, and the error
+    ///
+    /// Example: scaleproof accuracy data --out docs/accuracy.md
+    Accuracy(AccuracyArgs),
     /// Print a shell's completion script
     ///
     /// Example: scaleproof completions bash > ~/.local/share/bash-completion/completions/scaleproof
@@ -103,6 +107,7 @@ impl Command {
             | Command::Schedule(_)
             | Command::Import(_)
             | Command::Model(_)
+            | Command::Accuracy(_)
             | Command::Lint(_)
             | Command::Init(_)
             | Command::Completions(_)
@@ -336,7 +341,7 @@ pub struct ImportArgs {
 }
 
 /// The formats of results by their words.
-fn result_format() -> impl TypedValueParser<Value = ResultFormat> {
+pub fn result_format() -> impl TypedValueParser<Value = ResultFormat> {
     let known = PossibleValuesParser::new(ResultFormat::ALL.map(ResultFormat::word));
     known
         .try_map(|word| ResultFormat::ALL.into_iter().find(|format| format.word() == word).ok_or("no format"))
@@ -396,6 +401,20 @@ pub struct TraceArgs {
     /// How long the part is, in seconds
     #[arg(long, value_name = "S", default_value_t = 10.0, value_parser = seconds)]
     pub for_s: f64,
+}
+
+/// Arguments of `accuracy`.
+#[derive(Debug, Args)]
+pub struct AccuracyArgs {
+    /// A folder with the measured sets and the kernel tables (docs/accuracy.md says which)
+    #[arg(value_name = "DATA")]
+    pub data: PathBuf,
+    /// Write the whole document here
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// How to print the result
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
 }
 
 /// Arguments of `oracle`.

@@ -12,6 +12,7 @@ mod input;
 mod point;
 mod progress;
 mod report_text;
+mod results;
 mod seal;
 mod study;
 mod table;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         Command::Lint(args) => commands::lint::run(args),
         Command::Init(args) => commands::init::run(args),
         Command::Model(args) => commands::model::run(args),
+        Command::Accuracy(args) => commands::accuracy::run(args),
         Command::Completions(args) => commands::manual::completions(args),
         Command::Man(args) => commands::manual::man(args),
         Command::Oracle(args) => commands::oracle::run(args),

@@ -39,6 +39,7 @@ pub fn say(line: &str) {
 pub struct Progress {
     started: Instant,
     label: String,
+    unit: &'static str,
     total: u64,
     done: AtomicU64,
     bar: Option<ProgressBar>,
@@ -48,12 +49,17 @@ pub struct Progress {
 impl Progress {
     /// Begins. `total` in attempts; a run may turn out longer.
     pub fn start(label: &str, total: u64) -> Progress {
+        Progress::counting(label, total, "attempts")
+    }
+
+    /// The same in another unit, in the plural.
+    pub fn counting(label: &str, total: u64, unit: &'static str) -> Progress {
         let started = Instant::now();
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
-            let template = "{msg} [{wide_bar}] {human_pos}/{human_len} attempts, {eta} left";
+            let template = format!("{{msg}} [{{wide_bar}}] {{human_pos}}/{{human_len}} {unit}, {{eta}} left");
             bar.set_style(
-                ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()),
+                ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar()),
             );
             bar.set_message(label.to_owned());
             bar
@@ -61,6 +67,7 @@ impl Progress {
         Progress {
             started,
             label: label.to_owned(),
+            unit,
             total,
             done: 0.into(),
             bar,
@@ -96,7 +103,7 @@ impl Progress {
         }
         *last = Instant::now();
         let left = elapsed.as_secs_f64() * (total - done) as f64 / done.max(1) as f64;
-        say(&format!("{}: {done} of {total} attempts, about {left:.0} s left", self.label));
+        say(&format!("{}: {done} of {total} {}, about {left:.0} s left", self.label, self.unit));
     }
 }
 

@@ -4,6 +4,7 @@
 #![warn(clippy::unwrap_used)]
 
 pub mod accuracy;
+pub mod carry;
 pub mod fit;
 pub mod fixture;
 pub mod hardware;
@@ -14,5 +15,8 @@ pub mod optimize;
 pub mod physics;
 pub mod points;
 pub mod posterior;
+pub mod steps;
+#[cfg(test)]
+mod testing;
 pub mod trial;
 pub mod worked_example;

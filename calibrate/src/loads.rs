@@ -1,6 +1,7 @@
-//! Loads as the tools of the measured sets made them.
+//! Loads as benchmarks make them.
 
 use rand::RngExt;
+use rand_distr::Distribution;
 use rand_mt::Mt;
 use scaleproof_pack::chance::stream;
 use scaleproof_pack::prompt::{Segment, TokenStream};
@@ -19,6 +20,13 @@ pub fn vllm_bench_gaps(count: usize) -> Vec<f64> {
         (f64::from(high) * 67_108_864.0 + f64::from(low)) / 9_007_199_254_740_992.0
     };
     (0..count).map(|_| -(1.0 - uniform()).ln()).collect()
+}
+
+/// Gaps of mean 1 whose distribution is gamma of this shape (above 0): 1 is Poisson's, more is steadier.
+pub fn gamma_gaps(count: usize, shape: f64, draw: u64) -> Result<Vec<f64>, rand_distr::GammaError> {
+    let mut chance = stream(draw, 0, "gaps");
+    let gamma = rand_distr::Gamma::new(shape, 1.0 / shape)?;
+    Ok((0..count).map(|_| gamma.sample(&mut chance)).collect())
 }
 
 /// The sums of the gaps, stretched so that the last is `count/rps`, as `vllm bench serve` has them since 0.9.

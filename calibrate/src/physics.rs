@@ -13,7 +13,7 @@ use scaleproof_sim::engine::EngineConfig;
 use scaleproof_sim::engine::cudagraph::{CudagraphMode, Cudagraphs};
 use scaleproof_sim::hardware::Hardware;
 use scaleproof_sim::profile::uncertainty::{Factor, Knob, Uncertainty};
-use scaleproof_sim::profile::{Profile, ProfileKind, Provenance, Validity};
+use scaleproof_sim::profile::{Profile, ProfileKind, Provenance, Validity, rounded};
 use scaleproof_sim::step_time::{Coefficients, GraphSettings, GraphTimes, HostCost, StepTime};
 use std::fmt;
 
@@ -171,9 +171,10 @@ pub fn prior(spec: &PriorSpec) -> Result<(Profile, MemoryPlan), PriorError> {
 /// The prior's uncertainty: each factor on its own.
 fn independent(widen: f64) -> Uncertainty {
     let factor = |(row, &(knob, sd)): (usize, &(Knob, f64))| {
+        let sd = digits(sd * widen);
         let mut deviations = vec![0.0; row];
-        deviations.push(sd * widen);
-        Factor { knob, prior_sd: sd * widen, deviations }
+        deviations.push(sd);
+        Factor { knob, prior_sd: sd, deviations }
     };
     Uncertainty { factors: SPREAD.iter().enumerate().map(factor).collect() }
 }
@@ -205,6 +206,7 @@ struct Composer<'a> {
     gpu: &'a Gpu,
     memory: &'a MemorySettings,
     kernels: &'a Kernels,
+    products: &'a [ProductKnot],
     gemms: Gemms,
     layers: f64,
 }
@@ -213,12 +215,12 @@ impl<'a> Composer<'a> {
     fn new(spec: &'a PriorSpec, kernels: &'a Kernels) -> Result<Self, PriorError> {
         let (model, gpu, memory) = (&spec.architecture, &spec.gpu, &spec.memory);
         let gemms = model.gemms(memory.tp)?;
-        Ok(Composer { model, gpu, memory, kernels, gemms, layers: f64::from(model.layers) })
+        let products = kernels.products(memory.precision).ok_or(PriorError::Unmeasured(memory.precision))?;
+        Ok(Composer { model, gpu, memory, kernels, products, gemms, layers: f64::from(model.layers) })
     }
 
     fn step_time(&self, spec: &PriorSpec, scheduler: &EngineConfig) -> StepTime {
-        let products = self.kernels.products(self.memory.precision);
-        let knots = products.map_or(&[][..], Vec::as_slice);
+        let knots = self.products;
         let graphs = GraphSettings { mode: spec.graphs, sizes: Vec::new(), ceiling: Cudagraphs::CEILING };
         // A graph of decode rows holds no prompt's tokens; the others do.
         let full = self.coefficients(knots, 0.0);
@@ -311,5 +313,5 @@ impl<'a> Composer<'a> {
 
 /// Six significant digits: more would say more than is known.
 fn digits(value: f64) -> f64 {
-    format!("{value:.5e}").parse().expect("a printed number is a number")
+    rounded(value, 6)
 }

@@ -15,7 +15,7 @@ use crate::trial::{Observation, Served, Trial};
 use nalgebra::{DMatrix, DVector};
 use rayon::prelude::*;
 use scaleproof_sim::profile::uncertainty::{Correction, Factor, Uncertainty};
-use scaleproof_sim::profile::{FitError, Profile, ProfileKind, Residual};
+use scaleproof_sim::profile::{FitError, Profile, ProfileKind, Residual, rounded};
 use scaleproof_sim::{Extremes, RunError};
 use std::fmt;
 
@@ -91,11 +91,31 @@ const STARTS: [f64; 3] = [0.0, -0.7, 0.7];
 /// # Errors
 /// A prior without uncertainty, nothing measured, or a prior that cannot be simulated on the trials.
 pub fn fit(prior: &Profile, measured: &[Measured]) -> Result<Posterior, PosteriorError> {
+    fit_observed(prior, measured, &|_| {})
+}
+
+/// The most requests that a fit simulates; one that is sure of its factors sooner ends sooner.
+#[must_use]
+pub fn most_requests(prior: &Profile, measured: &[Measured]) -> u64 {
+    let width = prior.uncertainty.as_ref().map_or(0, |u| u.factors.len());
+    let evaluations = STARTS.len() * (ROUNDS + 1) * (2 * width + 1) + 1;
+    evaluations as u64 * measured.iter().map(|m| m.trial.requests()).sum::<u64>()
+}
+
+/// [`fit`], which tells `simulated` of each trial's requests when they were, from any thread.
+///
+/// # Errors
+/// As [`fit`].
+pub fn fit_observed(
+    prior: &Profile,
+    measured: &[Measured],
+    simulated: &(dyn Fn(u64) + Sync),
+) -> Result<Posterior, PosteriorError> {
     let uncertainty = prior.uncertainty.as_ref().ok_or(PosteriorError::NoUncertainty)?;
     if measured.iter().all(|m| m.observations.is_empty()) {
         return Err(PosteriorError::NoObservations);
     }
-    let problem = Problem { prior, uncertainty, measured };
+    let problem = Problem { prior, uncertainty, measured, simulated };
     let width = uncertainty.factors.len();
     let descents: Vec<Result<Descent, PosteriorError>> =
         STARTS.par_iter().map(|&start| problem.descend(DVector::from_element(width, start))).collect();
@@ -121,6 +141,7 @@ struct Problem<'a> {
     prior: &'a Profile,
     uncertainty: &'a Uncertainty,
     measured: &'a [Measured],
+    simulated: &'a (dyn Fn(u64) + Sync),
 }
 
 /// The end of one search.
@@ -141,7 +162,12 @@ impl Problem<'_> {
         let failed = |m: &Measured, error| PosteriorError::Run(m.trial.label.clone(), error);
         let profile = self.prior.corrected(&self.correction(z));
         let profile = profile.map_err(|error| PosteriorError::Run(self.prior.name.clone(), error.into()))?;
-        self.measured.par_iter().map(|m| m.trial.serve(&profile).map_err(|error| failed(m, error))).collect()
+        let serve = |m: &Measured| {
+            let served = m.trial.serve(&profile).map_err(|error| failed(m, error));
+            (self.simulated)(m.trial.requests());
+            served
+        };
+        self.measured.par_iter().map(serve).collect()
     }
 
     /// Roots of rho of every observation, with its sign, then z itself.
@@ -284,5 +310,5 @@ fn robust(residual: f64) -> f64 {
 
 /// Four significant digits, as a file holds them.
 fn digits(value: f64) -> f64 {
-    format!("{value:.3e}").parse().expect("a printed number is a number")
+    rounded(value, 4)
 }

@@ -109,6 +109,12 @@ impl Served {
 }
 
 impl Trial {
+    /// Requests of all its schedules.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.schedules.iter().map(|s| (s.warmup.requests.len() + s.measured.requests.len()) as u64).sum()
+    }
+
     /// Simulates every schedule of the trial; one result each.
     ///
     /// # Errors

@@ -14,6 +14,7 @@ mod generate;
 mod replay;
 mod table;
 
+pub use draw::Sampler;
 pub use error::ScheduleError;
 pub use export::{ExportError, Exported, ReplayTool, write_replay};
 pub use replay::{recorded_rate_rps, trace_rate_rps};

@@ -16,7 +16,8 @@ use scaleproof_pack::document::Document;
 use scaleproof_pack::fault::Faults;
 use scaleproof_pack::fields::Fields;
 use std::fmt;
-use uncertainty::Uncertainty;
+use uncertainty::{Correction, Uncertainty};
+pub use write::rounded;
 
 /// What a profile rests on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,6 +128,8 @@ pub struct Provenance {
     pub data_sha256: Option<String>,
     /// The relative error to expect of its step times, as a share.
     pub expected_relative_error: Option<f64>,
+    /// What the prior's costs were multiplied by; no factors for a profile that was not fitted.
+    pub factors: Correction,
     /// What the fit left; empty for a profile that was not fitted.
     pub residuals: Vec<Residual>,
     /// The error by kind of step or metric.

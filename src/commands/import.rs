@@ -4,34 +4,26 @@ mod output;
 
 use crate::args::{Format, ImportArgs, TypedTrend};
 use crate::exit::{CommandError, Exit, Outcome};
-use crate::files::{self, read_bytes, read_text};
+use crate::files::{self, read_text};
+use crate::results::{self, Imported};
 use crate::study::{print_out, shown};
 use output::{provenance, text, write_pack};
 use scaleproof_pack::analyze::{Analyzer, Stated};
 use scaleproof_pack::fault::Fault;
-use scaleproof_pack::hash::sha256_hex;
-use scaleproof_pack::import::{self, OfferedRate, Run, Tool};
+use scaleproof_pack::import::{self, OfferedRate};
 use scaleproof_pack::manifest::Manifest;
 use scaleproof_pack::report::{Origin, Report, RunFacts};
 use scaleproof_pack::requests_csv::Row;
 use scaleproof_pack::trend::Verdict;
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The class of requests that name none, without a manifest.
 const CLASS: &str = "imported";
 
-/// A run with the file it was read from.
-struct Imported {
-    file: PathBuf,
-    /// The names of all its files, each with its SHA-256 in hexadecimal.
-    sources: Vec<(String, String)>,
-    run: Run,
-}
-
 /// What the requests are judged by.
 struct Judge {
-    file: PathBuf,
+    file: std::path::PathBuf,
     text: String,
     manifest: Manifest,
 }
@@ -39,15 +31,7 @@ struct Judge {
 /// Runs the command.
 pub fn run(args: &ImportArgs) -> Outcome {
     let judge = args.manifest.as_deref().map(Judge::read).transpose()?;
-    let mut imported = Vec::new();
-    for file in &args.files {
-        let bytes = read_bytes(file)?;
-        let runs = import::import(&shown(file), &bytes, args.from).map_err(CommandError::bad_input)?;
-        let sources = vec![(shown(file), sha256_hex(&bytes))];
-        let of_file = |run| Imported { file: file.clone(), sources: sources.clone(), run };
-        imported.extend(runs.into_iter().map(of_file));
-    }
-    join_aiperf(&mut imported);
+    let imported = results::read(&args.files, args.from)?;
     let names: Vec<String> = imported.iter().map(|one| shown(&one.file)).collect();
     if !args.mix_e2e_ends {
         let points = names.iter().map(String::as_str).zip(imported.iter().map(|one| &one.run.point));
@@ -74,33 +58,6 @@ impl Judge {
         let manifest = Manifest::parse(&shown(file), &text).map_err(CommandError::bad_input)?;
         Ok(Judge { file: file.to_owned(), text, manifest })
     }
-}
-
-/// AIPerf writes a run as two files: the records say nothing of the load, the aggregates nothing of the requests. Both
-/// of one directory, with the same counts, are one run.
-fn join_aiperf(imported: &mut Vec<Imported>) {
-    let is_half = |one: &Imported, with_requests: bool| {
-        one.run.point.source.tool == Tool::Aiperf && one.run.requests.is_empty() != with_requests
-    };
-    let key = |one: &Imported| {
-        (one.file.parent().map(Path::to_owned), one.run.point.attempted, one.run.point.completed)
-    };
-    let mut kept: Vec<Imported> = Vec::with_capacity(imported.len());
-    let mut records = Vec::new();
-    for one in imported.drain(..) {
-        if is_half(&one, true) { records.push(one) } else { kept.push(one) }
-    }
-    for one in records {
-        let other = kept.iter_mut().find(|other| is_half(other, false) && key(other) == key(&one));
-        let Some(other) = other else {
-            kept.push(one);
-            continue;
-        };
-        other.run.requests = one.run.requests;
-        other.run.notes.extend(one.run.notes);
-        other.sources.extend(one.sources);
-    }
-    *imported = kept;
 }
 
 /// The run's report by the manifest; None without a manifest or without requests.

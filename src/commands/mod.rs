@@ -1,5 +1,6 @@
 //! One file a subcommand.
 
+pub mod accuracy;
 pub mod analyze;
 pub mod capacity;
 pub mod compare;

@@ -9,6 +9,11 @@ use crate::trial::{Metric, Observation, Statistic, Trial};
 use scaleproof_sim::profile::Profile;
 use std::path::Path;
 
+/// The set of two GPUs.
+pub const TP2: &str = "h100_dense_points.csv, Llama-3.1-70B FP8 TP2";
+/// The set of four, from two.
+pub const TP4: &str = "h100_dense_points.csv, Llama-3.1-70B FP8 TP4 from TP2";
+
 /// What the client sends in a run: this many requests for each that is in flight.
 const REQUESTS_PER_CLIENT: usize = 10;
 /// Lengths are uniform between this share of the nominal ones and those.
@@ -29,7 +34,7 @@ pub fn tp2(data: &Path) -> Result<Set, AccuracyError> {
     let points = points(data, 2)?;
     let (posterior, comparisons) = points.judge(&engine_prior(2)?)?;
     Ok(Set {
-        name: "h100_dense_points.csv, Llama-3.1-70B FP8 TP2",
+        name: TP2,
         system: "Llama-3.1-70B FP8 on two H100, TP2, vLLM".to_owned(),
         fitted_on: format!(
             "concurrency 4, 16 and 64 of {} input and {} output tokens",
@@ -51,7 +56,7 @@ pub fn tp4(data: &Path) -> Result<Set, AccuracyError> {
     let points = Points { fitted: Vec::new(), held_out: fitted.into_iter().chain(held_out).collect() };
     let comparisons = points.compare(&profile)?;
     Ok(Set {
-        name: "h100_dense_points.csv, Llama-3.1-70B FP8 TP4 from TP2",
+        name: TP4,
         system: "Llama-3.1-70B FP8 on four H100, TP4, vLLM".to_owned(),
         fitted_on: "the TP2 set's three points: its factors on TP4's prior".to_owned(),
         notes: notes(),

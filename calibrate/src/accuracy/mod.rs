@@ -11,7 +11,7 @@ mod layer_tables;
 mod markdown;
 mod rtxpro;
 
-pub use markdown::markdown;
+pub use markdown::{document, summary};
 
 use crate::hardware::architecture::Architecture;
 use crate::hardware::gpu::Gpu;
@@ -89,10 +89,15 @@ impl Set {
     /// Median of the absolute relative errors of a metric over held-out points; None without any.
     #[must_use]
     pub fn held_out_median(&self, metric: Metric) -> Option<f64> {
-        let held = self.comparisons.iter().filter(|c| c.metric == metric && !c.fitted);
-        let mut errors: Vec<f64> = held.map(|c| c.relative_error().abs()).collect();
-        errors.sort_by(f64::total_cmp);
-        errors.get(errors.len() / 2).copied()
+        median_error(self.comparisons.iter().filter(|c| !c.fitted), metric)
+    }
+
+    /// Whether every goal is reached.
+    #[must_use]
+    pub fn passes(&self) -> bool {
+        self.goals
+            .iter()
+            .all(|goal| self.held_out_median(goal.metric).is_some_and(|found| found <= goal.median))
     }
 }
 
@@ -119,19 +124,40 @@ macro_rules! from_display {
 }
 from_display!(Faults, PriorError, PosteriorError, RunError, TimeError, std::num::ParseFloatError);
 
+/// A set that can be judged.
+pub struct Entry {
+    /// Its name.
+    pub name: &'static str,
+    /// Where its measurements are in the folder of the data.
+    path: &'static str,
+    /// Judges it on the data in a folder.
+    pub judge: fn(&Path) -> Result<Set, AccuracyError>,
+}
+
 /// The sets, in the order of the document.
-pub const SETS: [(&str, Judge); 7] = [
-    ("do-h200-llama70b-fp8/sharegpt", do_h200::sharegpt),
-    ("do-h200-llama70b-fp8/multiturn-baseline", do_h200::multiturn),
-    ("h100_dense_points.csv, Llama-3.1-70B FP8 TP2", h100_points::tp2),
-    ("h100_dense_points.csv, Llama-3.1-70B FP8 TP4 from TP2", h100_points::tp4),
-    ("kubecon-h100-llama8b", kubecon::judge),
-    ("rtxpro6000-llama8b", rtxpro::judge),
-    ("a100-llama70b-tp8", a100::judge),
+pub const SETS: [Entry; 7] = [
+    Entry {
+        name: "do-h200-llama70b-fp8/sharegpt",
+        path: "measured/do-h200-llama70b-fp8/sharegpt",
+        judge: do_h200::sharegpt,
+    },
+    Entry {
+        name: "do-h200-llama70b-fp8/multiturn-baseline",
+        path: "measured/do-h200-llama70b-fp8/multiturn-baseline",
+        judge: do_h200::multiturn,
+    },
+    Entry { name: h100_points::TP2, path: "measured/h100_dense_points.csv", judge: h100_points::tp2 },
+    Entry { name: h100_points::TP4, path: "measured/h100_dense_points.csv", judge: h100_points::tp4 },
+    Entry { name: "kubecon-h100-llama8b", path: "measured/kubecon-h100-llama8b", judge: kubecon::judge },
+    Entry { name: "rtxpro6000-llama8b", path: "measured/rtxpro6000-llama8b", judge: rtxpro::judge },
+    Entry { name: "a100-llama70b-tp8", path: "measured/a100-llama70b-tp8", judge: a100::judge },
 ];
 
-/// Judges one set of the data in a folder.
-pub type Judge = fn(&Path) -> Result<Set, AccuracyError>;
+/// Whether a set's measurements are in the folder.
+#[must_use]
+pub fn is_there(entry: &Entry, data: &Path) -> bool {
+    data.join(entry.path).exists()
+}
 
 fn goal(metric: Metric, median: f64) -> Goal {
     Goal { metric, median, noise: noise_of(metric) }
@@ -152,25 +178,45 @@ impl Points {
     }
 
     fn compare(&self, profile: &Profile) -> Result<Vec<Comparison>, AccuracyError> {
-        let all: Vec<(&Measured, bool)> =
-            self.fitted.iter().map(|m| (m, true)).chain(self.held_out.iter().map(|m| (m, false))).collect();
-        let served: Result<Vec<Vec<Served>>, RunError> =
-            all.par_iter().map(|(m, _)| m.trial.serve(profile)).collect();
-        let mut comparisons = Vec::new();
-        for ((m, fitted), served) in all.iter().zip(served?) {
-            for observation in &m.observations {
-                let Some(predicted) = Trial::mean(&served, observation.metric) else { continue };
-                comparisons.push(Comparison {
-                    point: m.trial.label.clone(),
-                    metric: observation.metric,
-                    measured: observation.value,
-                    predicted,
-                    fitted: *fitted,
-                });
-            }
-        }
-        Ok(comparisons)
+        let fitted = self.fitted.iter().map(|m| (m, true));
+        let all: Vec<(&Measured, bool)> = fitted.chain(self.held_out.iter().map(|m| (m, false))).collect();
+        Ok(compare(profile, &all)?)
     }
+}
+
+/// What a profile makes of points, beside what was measured there; `true` with those that it was fitted on.
+///
+/// # Errors
+/// A run that cannot end, or a step below its bound.
+pub fn compare(profile: &Profile, points: &[(&Measured, bool)]) -> Result<Vec<Comparison>, RunError> {
+    let served: Result<Vec<Vec<Served>>, RunError> =
+        points.par_iter().map(|(m, _)| m.trial.serve(profile)).collect();
+    let mut comparisons = Vec::new();
+    for ((m, fitted), served) in points.iter().zip(served?) {
+        for observation in &m.observations {
+            let Some(predicted) = Trial::mean(&served, observation.metric) else { continue };
+            comparisons.push(Comparison {
+                point: m.trial.label.clone(),
+                metric: observation.metric,
+                measured: observation.value,
+                predicted,
+                fitted: *fitted,
+            });
+        }
+    }
+    Ok(comparisons)
+}
+
+/// Median of the absolute relative errors of a metric; None without any.
+#[must_use]
+pub fn median_error<'a>(
+    comparisons: impl IntoIterator<Item = &'a Comparison>,
+    metric: Metric,
+) -> Option<f64> {
+    let of_metric = comparisons.into_iter().filter(|c| c.metric == metric);
+    let mut errors: Vec<f64> = of_metric.map(|c| c.relative_error().abs()).collect();
+    errors.sort_by(f64::total_cmp);
+    errors.get(errors.len() / 2).copied()
 }
 
 fn text(path: &Path) -> Result<String, AccuracyError> {

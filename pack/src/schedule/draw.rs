@@ -12,7 +12,7 @@ const DRAWS_MAX: u32 = 100_000;
 
 /// Draws values of one distribution.
 #[derive(Clone, Debug)]
-pub(super) struct Sampler {
+pub struct Sampler {
     distribution: Distribution,
     /// Sums of an empirical distribution's weights.
     cumulative: Vec<f64>,
@@ -22,7 +22,8 @@ pub(super) struct Sampler {
 
 impl Sampler {
     /// Of lengths in tokens.
-    pub(super) fn tokens(distribution: &Distribution) -> Sampler {
+    #[must_use]
+    pub fn tokens(distribution: &Distribution) -> Sampler {
         Sampler::new(distribution, true)
     }
 
@@ -40,7 +41,7 @@ impl Sampler {
     }
 
     /// A length from 1 to [`TOKENS_MAX`].
-    pub(super) fn draw_tokens(&self, stream: &mut Stream) -> u32 {
+    pub fn draw_tokens(&self, stream: &mut Stream) -> u32 {
         self.draw(stream).round().clamp(1.0, f64::from(TOKENS_MAX)) as u32
     }
 

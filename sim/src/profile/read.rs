@@ -1,6 +1,6 @@
 //! Reading a profile's sections.
 
-use super::uncertainty::{Factor, Knob, Uncertainty};
+use super::uncertainty::{Correction, Factor, Knob, Uncertainty};
 use super::{FitError, Provenance, Residual, Validity};
 use crate::engine::cudagraph::{CudagraphMode, Cudagraphs};
 use crate::engine::{EngineConfig, SchedulingPolicy};
@@ -185,6 +185,7 @@ pub(super) fn read_provenance(fields: &mut Fields<'_>) -> Option<Provenance> {
     let engine_version = fields.opt("engine_version").string();
     let data_sha256 = fields.opt("data_sha256").string();
     let expected_error = fields.opt("expected_relative_error").f64(from_to(0.0, 10.0));
+    let factors = read_factors(&fields.opt("factors"));
     let residuals = list_of(&fields.opt("residuals"), read_residual);
     let fit_errors = list_of(&fields.opt("fit_errors"), read_fit_error);
     let sources: Option<Vec<String>> = sources?.iter().map(Item::string).collect();
@@ -196,6 +197,7 @@ pub(super) fn read_provenance(fields: &mut Fields<'_>) -> Option<Provenance> {
         engine_version,
         data_sha256,
         expected_relative_error: expected_error,
+        factors: factors?,
         residuals: residuals?,
         fit_errors: fit_errors?,
     })
@@ -248,11 +250,25 @@ pub(super) fn read_uncertainty(item: &Item<'_>) -> Option<Uncertainty> {
             Some(Factor { knob: knob?, prior_sd: prior_sd?, deviations: deviations? })
         })?);
     }
-    let twice = (1..factors.len()).find(|&i| factors[..i].iter().any(|f| f.knob == factors[i].knob));
-    if let Some(i) = twice {
-        item.fault(format!("{} twice", factors[i].knob.word()), "each factor once", "remove one");
-    }
+    each_once(item, &factors.iter().map(|factor| factor.knob).collect::<Vec<_>>());
     Some(Uncertainty { factors })
+}
+
+/// What the prior's costs were multiplied by.
+fn read_factors(item: &Item<'_>) -> Option<Correction> {
+    let factors = list_of(item, |fields| {
+        let knob = fields.req("factor").word(&Knob::WORDS);
+        let value = fields.req("value").f64(above(0.0, 1e6));
+        Some((knob?, value?))
+    })?;
+    each_once(item, &factors.iter().map(|(knob, _)| *knob).collect::<Vec<_>>());
+    Some(Correction { factors })
+}
+
+fn each_once(item: &Item<'_>, knobs: &[Knob]) {
+    if let Some(i) = (1..knobs.len()).find(|&i| knobs[..i].contains(&knobs[i])) {
+        item.fault(format!("{} twice", knobs[i].word()), "each factor once", "remove one");
+    }
 }
 
 fn read_residual(fields: &mut Fields<'_>) -> Option<Residual> {

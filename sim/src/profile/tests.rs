@@ -30,7 +30,7 @@ validity: {batch_tokens: [1, 256], rows: [1, 8], context_tokens: [1, 512]}
 uncertainty:
   - {factor: weights, prior_sd: 0.2, deviations: [0.1]}
   - {factor: compute, prior_sd: 0.3, deviations: [0.03, 0.04]}
-provenance: {method: fitted, sources: [one, two], date: 2026-01-02, command: made, residuals: [{metric: m, target: 1, fitted: 2}], fit_errors: [{kind: decode, count: 3, median_relative: 0.02}], expected_relative_error: 0.1}
+provenance: {method: fitted, sources: [one, two], date: 2026-01-02, command: made, residuals: [{metric: m, target: 1, fitted: 2}], fit_errors: [{kind: decode, count: 3, median_relative: 0.02}], expected_relative_error: 0.1, factors: [{factor: weights, value: 1.2}]}
 ";
 
 fn faults(old: &str, new: &str) -> String {
@@ -150,4 +150,36 @@ fn a_correction_scales_each_part_by_its_own_factor() {
     let shape = BatchShape { tokens: 160, rows: 2, sampled: 2, decode_context: 7, ..BatchShape::default() };
     assert_eq!(corrected.step_time.duration(&shape, true).unwrap(), Nanos(1_529_500));
     assert_eq!(corrected.front_end.ingest(1000).unwrap(), Nanos::from_millis(35.0).unwrap());
+}
+
+#[test]
+fn a_corrected_profile_reads_back_as_itself_and_says_by_what() {
+    use super::uncertainty::{Correction, Knob};
+    let profile = Profile::parse("p.yaml", PROFILE).unwrap();
+    let third = Correction { factors: vec![(Knob::Weights, 4.0 / 3.0), (Knob::Rows, 1.0 / 3.0)] };
+    let corrected = profile.corrected(&third).unwrap();
+    let written = corrected.to_yaml(&[]);
+    assert_eq!(Profile::parse("written.yaml", &written).unwrap(), corrected, "{written}");
+    // 1.2 of before times 4/3.
+    assert!(written.contains("{factor: weights, value: 1.6}"), "{written}");
+    assert!(
+        written.contains("{factor: rows, value: 0.333333}") && written.contains("base_us: 13.3333\n"),
+        "{written}"
+    );
+}
+
+#[test]
+fn a_factor_stands_once_and_above_nothing() {
+    let twice = faults("value: 1.2}]", "value: 1.2}, {factor: weights, value: 1}]");
+    assert!(twice.contains("provenance.factors: found weights twice"), "{twice}");
+    let nothing = faults("value: 1.2}]", "value: 0}]");
+    assert!(nothing.contains("value: found 0"), "{nothing}");
+}
+
+#[test]
+fn digits_are_significant_ones() {
+    assert_eq!(
+        [0.150_000_000_000_000_02, 123_456_789.0, 0.0].map(|v| rounded(v, 4)),
+        [0.15, 123_500_000.0, 0.0]
+    );
 }

@@ -1,8 +1,8 @@
 //! What is not known of a profile: log-normal factors on the parts of its costs, and their joint spread.
 
-use super::Profile;
+use super::{Profile, rounded};
 use crate::replica::FrontEnd;
-use crate::step_time::{Coefficients, HostCost, StepTime};
+use crate::step_time::{Coefficients, StepTime};
 use scaleproof_pack::time::{Nanos, TimeError};
 
 /// A part of the costs that is scaled as one.
@@ -66,7 +66,7 @@ impl Correction {
     /// Both, one after the other.
     #[must_use]
     pub fn then(&self, other: &Correction) -> Correction {
-        let product = |knob| (knob, self.factor(knob) * other.factor(knob));
+        let product = |knob| (knob, rounded(self.factor(knob) * other.factor(knob), DIGITS));
         Correction { factors: Knob::ALL.map(product).to_vec() }
     }
 }
@@ -113,8 +113,11 @@ impl Uncertainty {
     }
 }
 
+/// Significant digits of a scaled cost.
+const DIGITS: usize = 6;
+
 impl Profile {
-    /// The same profile with its costs scaled.
+    /// The same profile with its costs scaled; its provenance says by what, over what they were scaled by before.
     ///
     /// # Errors
     /// If a scaled latency is no time.
@@ -125,9 +128,10 @@ impl Profile {
         let scaled = |time: Nanos| Nanos::from_seconds(time.seconds() * scale);
         profile.front_end = FrontEnd {
             request: scaled(self.front_end.request)?,
-            prompt_token_us: self.front_end.prompt_token_us * scale,
+            prompt_token_us: rounded(self.front_end.prompt_token_us * scale, DIGITS),
             output_token: scaled(self.front_end.output_token)?,
         };
+        profile.provenance.factors = self.provenance.factors.then(correction);
         Ok(profile)
     }
 }
@@ -139,8 +143,9 @@ fn corrected_step_time(model: &StepTime, correction: &Correction) -> StepTime {
         scale(&mut graphs.full, correction);
         scale(&mut graphs.piecewise, correction);
     }
-    let rows = correction.factor(Knob::Rows);
-    scaled.host = HostCost { base_us: model.host.base_us * rows, row_us: model.host.row_us * rows };
+    for cost in [&mut scaled.host.base_us, &mut scaled.host.row_us] {
+        *cost = rounded(*cost * correction.factor(Knob::Rows), DIGITS);
+    }
     scaled
 }
 
@@ -148,14 +153,18 @@ fn scale(costs: &mut Coefficients, correction: &Correction) {
     let [weights, compute, context, attention, rows] =
         [Knob::Weights, Knob::Compute, Knob::DecodeContext, Knob::PrefillAttention, Knob::Rows]
             .map(|knob| correction.factor(knob));
-    costs.base_us *= weights;
     let floor_us = costs.batch_token_knots.first().map_or(0.0, |knot| knot.1);
     for (_, time_us) in &mut costs.batch_token_knots {
-        *time_us = floor_us * weights + (*time_us - floor_us) * compute;
+        *time_us = rounded(floor_us * weights + (*time_us - floor_us) * compute, DIGITS);
     }
-    costs.decode_context_token_us *= context;
-    costs.prefill_pair_us *= attention;
-    costs.prefill_context_token_us *= attention;
-    costs.row_us *= rows;
-    costs.sampled_row_us *= rows;
+    for (cost, factor) in [
+        (&mut costs.base_us, weights),
+        (&mut costs.decode_context_token_us, context),
+        (&mut costs.prefill_pair_us, attention),
+        (&mut costs.prefill_context_token_us, attention),
+        (&mut costs.row_us, rows),
+        (&mut costs.sampled_row_us, rows),
+    ] {
+        *cost = rounded(*cost * factor, DIGITS);
+    }
 }

@@ -7,6 +7,13 @@ use crate::hardware::Hardware;
 use crate::step_time::{Coefficients, GraphTimes};
 use std::fmt::{self, Write};
 
+/// `value` with so many significant digits, as a file holds it: more would say more than is known.
+#[must_use]
+pub fn rounded(value: f64, digits: usize) -> f64 {
+    let places = digits.saturating_sub(1);
+    format!("{value:.places$e}").parse().expect("a printed number is a number")
+}
+
 impl Profile {
     /// YAML, with `comment` lines (none of them empty, without `#`) on top.
     #[must_use]
@@ -160,6 +167,12 @@ fn write_provenance(out: &mut String, provenance: &Provenance) -> fmt::Result {
     }
     if let Some(error) = provenance.expected_relative_error {
         writeln!(out, "  expected_relative_error: {error}")?;
+    }
+    if !provenance.factors.factors.is_empty() {
+        writeln!(out, "  # On the prior's costs.\n  factors:")?;
+    }
+    for (knob, value) in &provenance.factors.factors {
+        writeln!(out, "    - {{factor: {}, value: {value}}}", knob.word())?;
     }
     if !provenance.fit_errors.is_empty() {
         writeln!(out, "  fit_errors:")?;

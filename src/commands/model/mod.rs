@@ -1,7 +1,10 @@
-//! `scaleproof model`: what is known of models and GPUs before anything is measured.
+//! `scaleproof model`: what is known of models and GPUs before anything is measured, and engine profiles made from it.
 
 mod args;
+mod fit;
+mod fit_text;
 mod list;
+mod predict;
 mod show;
 
 pub use args::ModelArgs;
@@ -14,5 +17,21 @@ pub fn run(args: &ModelArgs) -> Outcome {
     match &args.command {
         ModelCommand::Show(args) => show::run(args),
         ModelCommand::List(args) => list::run(args),
+        ModelCommand::Predict(args) => predict::run(args),
+        ModelCommand::Fit(args) => fit::run(args),
     }
+}
+
+/// This command as a shell takes it, for a profile's provenance.
+fn command_line() -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_./,:=@%+-".contains(c);
+    let word = |word: String| {
+        if !word.is_empty() && word.chars().all(plain) {
+            word
+        } else {
+            format!("'{}'", word.replace('\'', "'\\''"))
+        }
+    };
+    let words = std::env::args_os().skip(1).map(|arg| word(arg.to_string_lossy().into_owned()));
+    std::iter::once("scaleproof".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }

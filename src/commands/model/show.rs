@@ -44,20 +44,20 @@ pub fn run(args: &ShowArgs) -> Outcome {
 impl Shown {
     fn new(args: &ShowArgs) -> Result<Shown, CommandError> {
         let model = catalogue::architecture(&args.model)?;
-        let precision = args.precision.map_or(model.precision, |word| word.precision());
-        let kv_precision = args.kv_precision.precision();
-        let gemms = model.gemms(args.tp).map_err(CommandError::bad_input)?;
-        let weights = model.weight_bytes(precision, args.tp).map_err(CommandError::bad_input)?;
+        let precision = args.placement.precision.map_or(model.precision, |word| word.precision());
+        let kv_precision = args.placement.kv_precision.precision();
+        let gemms = model.gemms(args.placement.tp).map_err(CommandError::bad_input)?;
+        let weights = model.weight_bytes(precision, args.placement.tp).map_err(CommandError::bad_input)?;
         let memory = match &args.gpu {
             Some(name) => {
                 let gpu = catalogue::gpu(name)?;
-                let settings = settings(args, &gpu, precision);
+                let settings = args.memory.settings(&gpu, &args.placement, precision);
                 let plan = MemoryPlan::new(&model, &gpu, &settings).map_err(CommandError::bad_input)?;
-                Some(Memory { gpu, settings, plan, max_model_len: args.max_model_len })
+                Some(Memory { gpu, settings, plan, max_model_len: args.memory.max_model_len })
             }
             None => None,
         };
-        Ok(Shown { model, tp: args.tp, precision, kv_precision, gemms, weights, memory })
+        Ok(Shown { model, tp: args.placement.tp, precision, kv_precision, gemms, weights, memory })
     }
 
     fn kv_bytes_per_token(&self) -> u64 {
@@ -150,21 +150,7 @@ impl Shown {
     }
 }
 
-/// The GPU's usual settings with what the arguments change.
-fn settings(args: &ShowArgs, gpu: &Gpu, precision: Precision) -> MemorySettings {
-    let usual = MemorySettings::usual(gpu, args.tp, precision, args.kv_precision.precision());
-    MemorySettings {
-        gpu_memory_utilization: args.gpu_memory_utilization.unwrap_or(usual.gpu_memory_utilization),
-        max_num_batched_tokens: args.max_num_batched_tokens.unwrap_or(usual.max_num_batched_tokens),
-        max_num_seqs: args.max_num_seqs.unwrap_or(usual.max_num_seqs),
-        cudagraph_bytes: args
-            .cudagraph_gib
-            .map_or(usual.cudagraph_bytes, |gib| (gib * (1u64 << 30) as f64) as u64),
-        ..usual
-    }
-}
-
-fn gib(bytes: f64) -> String {
+pub fn gib(bytes: f64) -> String {
     format!("{:.2} GiB", bytes / (1u64 << 30) as f64)
 }
 
