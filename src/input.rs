@@ -377,12 +377,22 @@ impl Loaded {
         self.manifest.engine.placement.tp.saturating_mul(self.manifest.engine.placement.pp)
     }
 
+    /// What every number of a page rests on.
+    pub fn origin(&self) -> String {
+        let (profile, seed) = (&self.profile, self.manifest.client.request_schedule_seed);
+        format!(
+            "Profile {} ({}), valid for {}. Seed {seed}.",
+            profile.name,
+            profile.label(),
+            profile.validity
+        )
+    }
+
     /// What every number of a text output rests on.
     pub fn footing(&self) -> String {
-        let profile = &self.profile;
+        let (profile, seed) = (&self.profile, self.manifest.client.request_schedule_seed);
         format!(
-            "simulated; seed {}; profile {} ({}); valid for {}\n",
-            self.manifest.client.request_schedule_seed,
+            "simulated; seed {seed}; profile {} ({}); valid for {}\n",
             profile.name,
             profile.label(),
             profile.validity

@@ -101,7 +101,7 @@ fn open_loop(study: &mut Study, args: &SweepArgs) -> Result<Experiment, CommandE
             &name,
             &class_names(study),
             &grid_points(study, &grid),
-            &found,
+            (&found, &[]),
         )),
         chosen: chosen(study, &grid, &found),
         points: reports(study, &grid),
@@ -191,16 +191,16 @@ fn sweep_page<'a>(
     title: &'a str,
     classes: &'a [&'a str],
     points: &'a [(f64, Report)],
-    capacity: &'a Capacity,
+    (capacity, remarks): (&'a Capacity, &'a [String]),
 ) -> SweepPage<'a> {
     let attainment_min = study.loaded.manifest.acceptance.class_slo_attainment_min;
-    SweepPage { title, classes, attainment_min, points, capacity }
+    SweepPage { title, classes, attainment_min, points, capacity, remarks }
 }
 
 /// report.html of one open-loop sweep.
-pub fn sweep_report(study: &Study, grid: &[usize], found: &Capacity) -> String {
+pub fn sweep_report(study: &Study, grid: &[usize], found: &Capacity, remarks: &[String]) -> String {
     let (title, classes, points) = (study.title(), class_names(study), grid_points(study, grid));
-    sweep_html(&sweep_page(study, &title, &classes, &points, found))
+    sweep_html(&sweep_page(study, &title, &classes, &points, (found, remarks)))
 }
 
 /// The point whose files stand at the top of the pack: the first repeat at the capacity, or the first point.

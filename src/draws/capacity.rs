@@ -64,6 +64,8 @@ pub struct DrawResult {
     pub drawn: Bracket,
     /// With the profile's own.
     pub own: Bracket,
+    /// Whether the run at an end of either bracket left the profile's validity region.
+    pub outside_validity: bool,
 }
 
 /// A search's end, and what is to be said of it.
@@ -71,7 +73,7 @@ struct Found {
     bracket: Bracket,
     /// Whether a run too short to judge ended it.
     unjudged: bool,
-    /// Whether the run at its passing end left the profile's validity region.
+    /// Whether the run at either end left the profile's validity region.
     outside: bool,
 }
 
@@ -125,7 +127,8 @@ fn search(
         Ok(bracket) => {
             let at = |rps: f64| tested.iter().find(|(rate, ..)| rate.total_cmp(&rps).is_eq());
             let unjudged = bracket.failing_rps.and_then(at).is_some_and(|(_, unjudged, _)| *unjudged);
-            let outside = at(bracket.passing_rps).is_some_and(|(.., outside)| *outside);
+            let ends = [Some(bracket.passing_rps), bracket.failing_rps];
+            let outside = ends.into_iter().flatten().filter_map(at).any(|(.., outside)| *outside);
             Ok(Some(Found { bracket, unjudged, outside }))
         }
     }
@@ -148,14 +151,19 @@ fn summary(base: &Loaded, draws: &[Draw], found: &[Option<(Found, Found)>], near
             warnings.push(format!("{count} of {} {of}", counted(finished.len() as u64, "draw")));
         }
     };
-    warn(draws.len() - finished.len(), "were added to by draws that the request to stop left unfinished");
     let many = |of: fn(&Found) -> bool| finished.iter().filter(|(_, drawn, _)| of(drawn)).count();
     warn(
         many(|found| found.unjudged),
         "ended at a rate that so short a run cannot judge: their capacity may be higher; offer more requests",
     );
-    warn(many(|found| found.bracket.passing_rps <= 0.0), "found no rate that passes: their capacity counts as 0");
-    warn(many(|found| found.outside), "left the profile's validity region at their capacity");
+    warn(
+        many(|found| found.bracket.passing_rps <= 0.0),
+        "found no rate that passes: their capacity counts as 0",
+    );
+    warn(
+        finished.iter().filter(|(_, drawn, own)| drawn.outside || own.outside).count(),
+        "left the profile's validity region at their capacity: extrapolated",
+    );
     let replicas = f64::from(near.replicas);
     let share = |i: Interval| Interval { low: i.low / replicas, high: i.high / replicas, ..i };
     DrawnCapacity {
@@ -172,6 +180,7 @@ fn summary(base: &Loaded, draws: &[Draw], found: &[Option<(Found, Found)>], near
                 factors: draw.factors(),
                 drawn: drawn.bracket,
                 own: own.bracket,
+                outside_validity: drawn.outside || own.outside,
             })
             .collect(),
         warnings,
@@ -182,6 +191,12 @@ impl DrawnCapacity {
     /// Whether every draw that was asked for is in it.
     pub fn complete(&self) -> bool {
         self.draws.len() == self.asked
+    }
+
+    /// The draws outside the profile's validity region, in words.
+    pub fn outside(&self) -> impl Iterator<Item = String> {
+        let outside = self.draws.iter().filter(|draw| draw.outside_validity);
+        outside.map(|draw| format!("draw {}: found a run at its capacity outside the region", draw.run))
     }
 
     /// `capacity 5.61 to 6.32 requests/s per replica, 95 % of 40 draws ...`, and the warnings, a line each.
@@ -210,7 +225,9 @@ impl DrawnCapacity {
                 percent(Some(parameters)),
                 percent(Some(seeds))
             ),
-            _ => "neither the profile's parameters nor seeds move it by as much as the searches see".to_owned(),
+            _ => {
+                "neither the profile's parameters nor seeds move it by as much as the searches see".to_owned()
+            }
         };
         format!(
             "capacity {:.2} to {:.2} requests/s per replica, {:.0} % ({draws}{few}; {:.2} to {:.2} on {}, median \

@@ -152,6 +152,20 @@ fn share_at(
 }
 
 impl ConfidentFleet {
+    /// The fleets with draws outside the profile's validity region, in words.
+    pub fn outside(&self) -> impl Iterator<Item = String> {
+        let outside = self.simulated.iter().filter(|fleet| fleet.outside_validity > 0);
+        outside.map(|fleet| {
+            format!(
+                "{} at {} requests/s: found {} of {} draws outside the region",
+                counted(fleet.replicas.into(), "replica"),
+                self.peak_rps,
+                fleet.outside_validity,
+                fleet.draws
+            )
+        })
+    }
+
     /// In words, with the fleets that were simulated, and the warnings, a line each.
     pub fn lines(&self) -> Vec<String> {
         let tested: Vec<String> = self

@@ -1,7 +1,7 @@
 //! A closed-loop sweep: the latency-throughput front.
 
 use super::Section;
-use super::html::{escape, figure, number, percent, table};
+use super::html::{escape, figure, number, percent, table_with_region};
 use super::svg::{Chart, Point, Series};
 use super::sweep::{Rates, numbers_by, rates, series};
 use crate::report::Report;
@@ -51,11 +51,11 @@ fn verdict(found: &Saturation) -> String {
 }
 
 fn summary(levels: &Rates) -> String {
-    let rows: Vec<Vec<String>> = levels
+    let rows: Vec<(Vec<String>, bool)> = levels
         .iter()
         .flat_map(|(clients, repeats)| repeats.iter().map(move |report| (clients, report)))
         .map(|(clients, report)| {
-            vec![
+            let row = vec![
                 number(*clients),
                 report.facts.seed.map_or("–".into(), |seed| seed.to_string()),
                 report.facts.run.map_or("–".into(), |run| run.to_string()),
@@ -63,11 +63,12 @@ fn summary(levels: &Rates) -> String {
                 number(report.output_throughput_tps),
                 percent(report.error_rate),
                 percent(report.overall_attainment),
-            ]
+            ];
+            (row, report.leaves_validity())
         })
         .collect();
     let head = ["clients", "seed", "repeat", "completed/s", "output tok/s", "errors", "attainment"];
-    table(&head, &rows)
+    table_with_region(&head, rows)
 }
 
 fn throughput(input: &ClosedPage, levels: &Rates) -> String {

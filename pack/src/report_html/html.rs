@@ -85,6 +85,20 @@ pub(super) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     out
 }
 
+/// A table with a column more, about the profile's validity region, if a row lies outside.
+pub(super) fn table_with_region(head: &[&str], rows: Vec<(Vec<String>, bool)>) -> String {
+    let any = rows.iter().any(|(_, outside)| *outside);
+    let with_column = |(mut row, outside): (Vec<String>, bool)| {
+        if any {
+            row.push(if outside { "OUTSIDE" } else { "inside" }.to_owned());
+        }
+        row
+    };
+    let rows: Vec<Vec<String>> = rows.into_iter().map(with_column).collect();
+    let last = ["profile's region"];
+    table(&[head, &last[..usize::from(any)]].concat(), &rows)
+}
+
 /// A list of sentences under a heading; nothing for none.
 pub(super) fn notes(heading: &str, sentences: &[String]) -> String {
     if sentences.is_empty() {

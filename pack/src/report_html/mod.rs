@@ -77,7 +77,8 @@ fn origin_sentence(report: &Report) -> String {
     let facts = &report.facts;
     let mut sentence = source.to_string();
     if let Some(profile) = facts.system.as_ref().and_then(|system| system.profile.as_ref()) {
-        sentence += &format!(" Profile {} ({}), valid for {}.", profile.name, profile.label, profile.validity);
+        sentence +=
+            &format!(" Profile {} ({}), valid for {}.", profile.name, profile.label, profile.validity);
     }
     if let (Some(seed), Some(hash)) = (facts.seed, &facts.schedule_hash) {
         let hash: String = hash.chars().take(12).collect();

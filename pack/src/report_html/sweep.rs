@@ -1,7 +1,7 @@
 //! The page of a sweep over offered rates.
 
 use super::Section;
-use super::html::{escape, figure, notes, number, page, percent, table, yes};
+use super::html::{escape, figure, notes, number, page, percent, table, table_with_region, yes};
 use super::svg::{Chart, Point, Series};
 use crate::capacity::Capacity;
 use crate::report::{ClassReport, Report};
@@ -19,6 +19,8 @@ pub struct SweepPage<'a> {
     pub points: &'a [(f64, Report)],
     /// The capacity found in them.
     pub capacity: &'a Capacity,
+    /// What else the reader should know.
+    pub remarks: &'a [String],
 }
 
 /// The page of a sweep, as HTML.
@@ -49,6 +51,7 @@ fn sweep_body(input: &SweepPage) -> String {
     body.push_str(&against_cutoff(input, &rates, "P95 TTFT", ttft));
     body.push_str(&against_cutoff(input, &rates, "P95 TPOT", |c| (c.p95_tpot_ms, c.request_tpot_cutoff_ms)));
     body.push_str("</div>\n");
+    body.push_str(&notes("Remarks", input.remarks));
     body.push_str(&notes("Before you believe the numbers", &input.capacity.warnings));
     body
 }
@@ -86,7 +89,7 @@ fn summary(input: &SweepPage) -> String {
         .iter()
         .map(|(rps, report)| {
             let weakest = report.weakest_class().map(|(_, class)| class);
-            vec![
+            let row = vec![
                 number(*rps),
                 report.facts.seed.map_or("–".into(), |seed| seed.to_string()),
                 report.facts.run.map_or("–".into(), |run| run.to_string()),
@@ -99,7 +102,8 @@ fn summary(input: &SweepPage) -> String {
                 number(report.output_throughput_tps),
                 report.queue_trend.word().into(),
                 yes(report.capacity_gate_pass),
-            ]
+            ];
+            (row, report.leaves_validity())
         })
         .collect();
     let head = [
@@ -116,7 +120,7 @@ fn summary(input: &SweepPage) -> String {
         "queue",
         "pass",
     ];
-    table(&head, &rows)
+    table_with_region(&head, rows)
 }
 
 /// A line through the medians of `value` over the repeats of each rate.

@@ -3,7 +3,7 @@ use crate::analyze::{Analyzer, Stated};
 use crate::capacity::{Capacity, Judgement, capacity};
 use crate::plan::{PlanInput, plan};
 use crate::record::{Outcome, Record};
-use crate::report::RunFacts;
+use crate::report::{OUTSIDE_VALIDITY, RunFacts};
 use crate::testing::{failed, manifest, ok};
 use crate::time::Nanos;
 use crate::timeline::FleetSample;
@@ -82,6 +82,7 @@ fn pages() -> Vec<String> {
             attainment_min: 0.95,
             points: &points,
             capacity: &capacity,
+            remarks: &["Drawn twice.".to_string()],
         }),
         plan_html(&PlanPage {
             title,
@@ -122,6 +123,26 @@ fn the_sweep_names_its_capacity_and_what_fails_above() {
 }
 
 #[test]
+fn a_run_outside_the_profile_s_region_is_marked_in_its_row() {
+    assert!(!pages()[1].contains("profile's region"), "a column for nothing");
+    let mut points = sweep_points();
+    points[4].1.warnings.push(format!("{OUTSIDE_VALIDITY}rows reached 9, the profile holds to 8"));
+    let capacity = capacity_of(&points);
+    let (title, classes, attainment_min, remarks) = ("x", &CLASSES[..], 0.95, &[][..]);
+    let page = sweep_html(&SweepPage {
+        title,
+        classes,
+        attainment_min,
+        points: &points,
+        capacity: &capacity,
+        remarks,
+    });
+    assert_eq!(page.matches("<td>OUTSIDE</td>").count(), 1);
+    assert_eq!(page.matches("<td>inside</td>").count(), points.len() - 1);
+    assert!(page.contains("20 requests/s is outside the profile&#39;s validity region in 1 of 3 runs"));
+}
+
+#[test]
 fn the_plan_shows_its_arithmetic() {
     let page = &pages()[2];
     assert!(page.contains("⌈36 / (6 × 0.75)⌉ = 8") && page.contains("9 replicas on 18 GPUs"));
@@ -142,6 +163,7 @@ fn a_run_without_successes_or_samples_has_a_page() {
         attainment_min: 0.95,
         points: &points,
         capacity: &capacity,
+        remarks: &[],
     };
     assert!(sweep_html(&input).contains("No tested rate passes every gate"));
 }

@@ -1,7 +1,7 @@
 //! The page of a grid over a scenario.
 
 use super::heat::{Fill, HeatCell, HeatMap};
-use super::html::{figure, notes, number, page, percent, table, yes};
+use super::html::{escape, figure, notes, number, page, percent, table, table_with_region, yes};
 use super::svg::{Chart, Point, Series};
 use crate::whatif::{Basis, Cell, Configuration, Tail, Tested};
 use std::fmt::Write as _;
@@ -16,6 +16,8 @@ pub struct WhatifPage<'a> {
     pub title: &'a str,
     /// The result in a sentence.
     pub verdict: &'a str,
+    /// Where the numbers come from, in a sentence.
+    pub origin: &'a str,
     /// What the numbers rest on.
     pub remarks: &'a [String],
     /// The names of the axes of the configurations.
@@ -29,7 +31,7 @@ pub struct WhatifPage<'a> {
 /// The page of a grid, as HTML.
 #[must_use]
 pub fn whatif_html(input: &WhatifPage) -> String {
-    let mut body = String::from("<p>Simulated: a prediction, not a measurement.</p>\n");
+    let mut body = format!("<p>Simulated: a prediction, not a measurement. {}</p>\n", escape(input.origin));
     body.push_str("<h2>Pictures</h2>\n<div class=\"pictures\">\n");
     match input.rates {
         Some((name, rates)) => body.push_str(&verdicts(input, name, rates)),
@@ -134,7 +136,7 @@ fn cell_table(input: &WhatifPage, rate_name: &str) -> String {
             "P95 TPOT/cutoff",
         ])
         .collect();
-    let rows: Vec<Vec<String>> = input
+    let rows: Vec<(Vec<String>, bool)> = input
         .configurations
         .iter()
         .flat_map(|configuration| configuration.cells.iter().map(move |cell| (configuration, cell)))
@@ -151,10 +153,10 @@ fn cell_table(input: &WhatifPage, rate_name: &str) -> String {
                 worst(|tail| tail.p95_ttft_over_cutoff),
                 worst(|tail| tail.p95_tpot_over_cutoff),
             ]);
-            row
+            (row, cell.outside_validity)
         })
         .collect();
-    table(&head, &rows)
+    table_with_region(&head, rows)
 }
 
 /// Capacities in a grid: the last axis across, the others down.
@@ -205,9 +207,9 @@ fn capacity_table(input: &WhatifPage) -> String {
             number(capacity.map(|rps| rps * configuration.target_utilization)),
             configuration.tested.len().to_string(),
         ]);
-        row
+        (row, configuration.capacity_outside_validity())
     };
-    table(&head, &input.configurations.iter().map(row).collect::<Vec<_>>())
+    table_with_region(&head, input.configurations.iter().map(row).collect())
 }
 
 /// `count` of `items`, spread evenly, the first and the last among them.
@@ -305,7 +307,8 @@ mod tests {
 
     fn page_of(axes: &[&str], rates: Option<(&str, &[f64])>, configurations: &[Configuration]) -> String {
         let remarks = ["a <remark>".to_owned()];
-        whatif_html(&WhatifPage { title: "t", verdict: "v", remarks: &remarks, axes, rates, configurations })
+        let (title, verdict, origin) = ("t", "v", "Profile p.");
+        whatif_html(&WhatifPage { title, verdict, origin, remarks: &remarks, axes, rates, configurations })
     }
 
     fn filled(setting: &str, rates: &[f64]) -> Configuration {
