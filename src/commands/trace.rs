@@ -60,6 +60,7 @@ pub fn run(args: &TraceArgs) -> Outcome {
                 "to_s": to.seconds(),
                 "steps": steps,
                 "schedule_hash": schedule.hash,
+                "profile": loaded.profile_facts(),
             })
         ),
         Format::Text => format!(
