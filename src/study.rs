@@ -139,12 +139,15 @@ impl Study {
     fn refuse_outside<'r>(&self, results: impl Iterator<Item = &'r PointResult>) -> Result<(), CommandError> {
         self.refuse_what_is_outside(results.flat_map(|result| {
             let name = result.point.name(&self.loaded);
-            result.report.outside_validity().map(move |what| format!("{name}: {what}"))
+            result.report.outside_validity().map(move |what| (name.clone(), what.to_owned()))
         }))
     }
 
     /// The same for what has no pack of its own.
-    pub fn refuse_what_is_outside(&self, outside: impl Iterator<Item = String>) -> Result<(), CommandError> {
+    pub fn refuse_what_is_outside(
+        &self,
+        outside: impl Iterator<Item = (String, String)>,
+    ) -> Result<(), CommandError> {
         refuse_outside(self.strict, outside)
     }
 
@@ -272,17 +275,19 @@ impl Study {
     }
 }
 
-/// Refuses what lies outside the profile's validity region, a line each, if the user asked for that: there a profile
-/// guesses. It is the input that does not fit, so this is no verdict on the fleet.
-pub fn refuse_outside(strict: bool, outside: impl Iterator<Item = String>) -> Result<(), CommandError> {
-    let lines: Vec<String> = outside
-        .map(|what| {
-            format!(
-                "--strict: {what}; expected every run inside the profile's validity region; calibrate the profile \
-                 there, offer less, or leave out --strict"
-            )
-        })
-        .collect();
+/// Refuses what lies outside the profile's validity region, if the user asked for that: there a profile guesses. Takes what
+/// is outside and in what, and names each. It is the input that does not fit, so this is no verdict on the fleet.
+pub fn refuse_outside(
+    strict: bool,
+    outside: impl Iterator<Item = (String, String)>,
+) -> Result<(), CommandError> {
+    let line = |(which, what): (String, String)| {
+        format!(
+            "--strict: found {which} outside the profile's validity region: {what}; expected every run inside it; \
+             calibrate the profile there, offer less, or leave out --strict"
+        )
+    };
+    let lines: Vec<String> = outside.map(line).collect();
     if strict && !lines.is_empty() { Err(CommandError::bad_input(lines.join("\n"))) } else { Ok(()) }
 }
 

@@ -102,6 +102,30 @@ fn draws_below_the_gpu_s_bound_are_drawn_again() {
 }
 
 #[test]
+fn draws_that_only_their_runs_find_below_the_bound_are_drawn_again() {
+    // The region is of single rows of few tokens. Eight rows with their context raise the bound from 4000 us towards
+    // the profile's 5400, where fewer factors keep above it.
+    let hardware = |kv: &str| {
+        format!(
+            "kind: prior\ngpu: some-gpu\nhardware: {{peak_flops_per_s: 1.0e+15, hbm_bytes_per_s: 1.0e+12, weight_bytes: \
+             4.0e+9, kv_bytes_per_token: {kv}, token_flops: 1, pair_flops: 1}}\n"
+        )
+    };
+    let least = |kv: &str| {
+        let scenario = uncertain(0.2).profile("kind: fixture\n", &hardware(kv)).profile(
+            "validity: {batch_tokens: [1, 256], rows: [1, 8], context_tokens: [1, 1024]}",
+            "validity: {batch_tokens: [1, 16], rows: [1, 1], context_tokens: [1, 16]}",
+        );
+        let drawn = drawn(&scenario, &["--draws", "20"]);
+        let factors = drawn["draws"].as_array().unwrap().iter();
+        let least = factors.map(|draw| number(&draw["factors"]["weights"])).fold(f64::INFINITY, f64::min);
+        (least, drawn["rejected_below_bound"].as_u64().unwrap())
+    };
+    let ((of_region, some), (of_runs, more)) = (least("1"), least("7.0e+5"));
+    assert!(of_region < 0.85 && of_runs > 0.85 && more > some, "{of_region} {some} {of_runs} {more}");
+}
+
+#[test]
 fn a_step_below_the_bound_that_only_a_run_finds_is_bad_input() {
     // Inside the region, of one row and 16 tokens, every step takes longer than its bound.
     let hardware = "gpu: some-gpu\nhardware: {peak_flops_per_s: 1.0e+15, hbm_bytes_per_s: 1.0e+12, weight_bytes: \

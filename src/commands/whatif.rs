@@ -312,12 +312,13 @@ impl<'a> Grid<'a> {
     }
 
     /// The runs outside the profile's validity region, in words.
-    fn outside(&self) -> impl Iterator<Item = String> {
+    fn outside(&self) -> impl Iterator<Item = (String, String)> {
         self.configurations.iter().enumerate().flat_map(move |(index, configuration)| {
             configuration.tested.iter().flat_map(move |tested| {
                 let outside = tested.warnings.iter().filter_map(|w| w.strip_prefix(OUTSIDE_VALIDITY));
                 outside.map(move |what| {
-                    format!("{}at {} requests/s: {what}", self.label(index), tested.offered_rps)
+                    let which = format!("{}at {} requests/s", self.label(index), tested.offered_rps);
+                    (which, what.to_owned())
                 })
             })
         })

@@ -152,17 +152,13 @@ fn share_at(
 }
 
 impl ConfidentFleet {
-    /// The fleets with draws outside the profile's validity region, in words.
-    pub fn outside(&self) -> impl Iterator<Item = String> {
+    /// The fleets with draws outside the profile's validity region, and how many.
+    pub fn outside(&self) -> impl Iterator<Item = (String, String)> {
         let outside = self.simulated.iter().filter(|fleet| fleet.outside_validity > 0);
         outside.map(|fleet| {
-            format!(
-                "{} at {} requests/s: found {} of {} draws outside the region",
-                counted(fleet.replicas.into(), "replica"),
-                self.peak_rps,
-                fleet.outside_validity,
-                fleet.draws
-            )
+            let replicas = counted(fleet.replicas.into(), "replica");
+            let which = format!("{replicas} at {} requests/s", self.peak_rps);
+            (which, format!("{} of {}", fleet.outside_validity, counted(fleet.draws as u64, "draw")))
         })
     }
 
