@@ -232,12 +232,14 @@ impl<'a> Judge<'a> {
 
     /// The report of the run, and the replicas over time.
     fn finish(
-        self,
+        mut self,
         loaded: &Loaded,
         point: &Point,
         schedule: &Schedule,
         summary: &RunSummary,
     ) -> (Report, Vec<TimelineRow>) {
+        // A short run ends before it reports any.
+        self.progress.reached(summary.attempts);
         let facts = RunFacts { complete: !summary.stopped, ..point.facts(loaded, schedule) };
         let mut report = self.analyzer.finish(facts, Stated::default());
         let begins = report.arrivals_s.and_then(|(first, _)| Nanos::from_seconds(first).ok());

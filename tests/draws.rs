@@ -5,6 +5,7 @@
 mod support;
 
 use serde_json::Value;
+use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use support::{Run, Scenario};
 
@@ -122,7 +123,7 @@ fn draws_that_only_their_runs_find_below_the_bound_are_drawn_again() {
         (least, drawn["rejected_below_bound"].as_u64().unwrap())
     };
     let ((of_region, some), (of_runs, more)) = (least("1"), least("7.0e+5"));
-    assert!(of_region < 0.85 && of_runs > 0.85 && more > some, "{of_region} {some} {of_runs} {more}");
+    assert!(of_region < 0.9 && of_runs > 0.9 && more > some, "{of_region} {some} {of_runs} {more}");
 }
 
 #[test]
@@ -182,17 +183,21 @@ fn a_plan_finds_the_fleet_that_carries_the_peak_with_a_confidence() {
 #[test]
 fn a_request_to_stop_keeps_the_finished_draws() {
     let scenario = uncertain(0.2);
-    let arguments = ["capacity", "small", "--draws", "5000", "--out", "c", "--rps", "60,150"];
-    let mut command = scenario.command(&arguments);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // The refined capacity is found once its points have their packs; after that come the draws.
-    while !scenario.path("c/points").exists() {
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
-    std::thread::sleep(std::time::Duration::from_secs(4));
+    let arguments =
+        ["capacity", "small", "--draws", "5000", "--out", "c", "--rps", "60,150", "--threads", "2"];
+    let mut child =
+        scenario.command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // Two searches of a draw take some 10,000 attempts: after 100,000 on two threads some draws are finished.
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let attempts = |line: String| -> Option<u64> {
+        let (done, _) = line.strip_prefix("capacities of the draws: ")?.split_once(" of ")?;
+        done.parse().ok()
+    };
+    assert!(lines.any(|line| attempts(line.unwrap()).is_some_and(|done| done > 100_000)), "it ended before");
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let said: String = lines.map(Result::unwrap).collect();
     let run = Run::of(&child.wait_with_output().unwrap()).expect(3);
-    assert!(run.err.contains("the draws finished until then are valid, in c"), "{}", run.err);
+    assert!(said.contains("the draws finished until then are valid, in c"), "{said}");
     let found: Value = serde_json::from_str(&scenario.read("c/capacity.json")).unwrap();
     let finished = found["drawn"]["draws"].as_array().unwrap().len();
     assert!(finished > 0 && finished < 5000, "{finished}");
@@ -275,6 +280,11 @@ fn every_output_says_what_the_profile_is_worth() {
             assert!(json.out.contains(&format!("\"label\": \"{label}\"")), "{command:?}: {}", json.out);
             assert!(scenario.read(&format!("{}/report.html", command[0])).contains(&label), "{command:?}");
         }
+        let again = ["simulate", "small", "--rps", "20", "--out", "again"];
+        scenario.run(&again).expect(0);
+        let compare = ["compare", "simulate", "again", "--different-schedules"];
+        let compared = scenario.run(&compare).expect(0);
+        assert_eq!(compared.out.matches(&label).count(), 2, "{}", compared.out);
         let trace = ["trace", "small", "--rps", "60", "--from-s", "1", "--out", "t.json"];
         assert!(scenario.run(&trace).expect(0).out.contains(&label));
         assert!(scenario.run(&[&trace[..], &["--format", "json"]].concat()).expect(0).out.contains(&label));
