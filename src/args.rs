@@ -162,6 +162,9 @@ pub struct ScenarioArgs {
     /// Continue the study in --out: points that are whole and of this very scenario are not simulated again
     #[arg(long, requires = "out")]
     pub resume: bool,
+    /// Refuse a result of which any run lies outside the profile's validity region
+    #[arg(long)]
+    pub strict: bool,
     /// How to print the result
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
@@ -231,6 +234,10 @@ pub struct CapacityArgs {
     /// Bisect to within this many requests per second
     #[arg(long, value_name = "R", default_value = "0.25", allow_negative_numbers = true, value_parser = rate)]
     pub within: f64,
+    /// Then look for the capacity of N engines whose parameters are drawn from the profile's uncertainty, each with
+    /// its own seed: an interval that covers both, 95 % from 39 on. Implies --refined [default: no draws]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=100_000))]
+    pub draws: Option<u64>,
 }
 
 /// Arguments of `plan`.
@@ -244,6 +251,10 @@ pub struct PlanArgs {
     /// Replicas that may be lost at the peak
     #[arg(long, value_name = "K", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=10_000))]
     pub spare: u32,
+    /// Also find the smallest fleet that carries the peak with this probability, over draws of the profile's
+    /// parameters and of seeds [default number of --draws: as many as that takes, at least 40]
+    #[arg(long, value_name = "SHARE", allow_negative_numbers = true, value_parser = confidence)]
+    pub at_confidence: Option<f64>,
 }
 
 /// Arguments of `whatif`.
@@ -469,6 +480,15 @@ fn tolerance(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if (0.001..=0.5).contains(&value) => Ok(value),
         Ok(value) => Err(format!("found {value}; expected a share from 0.001 to 0.5")),
+        Err(_) => Err("expected a number".to_owned()),
+    }
+}
+
+/// A probability that draws can show.
+fn confidence(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if (0.5..=0.999).contains(&value) => Ok(value),
+        Ok(value) => Err(format!("found {value}; expected a probability from 0.5 to 0.999")),
         Err(_) => Err("expected a number".to_owned()),
     }
 }

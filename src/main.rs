@@ -6,6 +6,7 @@
 mod args;
 mod catalogue;
 mod commands;
+mod draws;
 mod exit;
 mod files;
 mod input;

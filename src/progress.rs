@@ -121,7 +121,7 @@ impl<'a> Share<'a> {
 
     /// So many attempts of the run have ended by now.
     pub fn reached(&mut self, ended: u64) {
-        self.progress.advance(ended - self.shown);
+        self.progress.advance(ended.saturating_sub(self.shown));
         self.shown = ended;
     }
 }

@@ -33,6 +33,8 @@ pub struct Study {
     pub shared_prefixes: bool,
     /// Whether points already in the pack are taken from there.
     resume: bool,
+    /// Whether a point outside the profile's validity region is refused.
+    strict: bool,
     /// The points so far, in the order asked for.
     pub results: Vec<PointResult>,
 }
@@ -49,10 +51,10 @@ impl Study {
         let claim = pack_directory(args, command)?;
         let first = args.source.cache.iter().take(1).copied().collect::<Vec<_>>();
         let shared_prefixes = loaded.shared_prefixes(&first)?;
-        let (format, resume) = (args.format, args.resume);
+        let (format, resume, strict) = (args.format, args.resume, args.strict);
         let directory = claim.path.clone();
         let results = Vec::new();
-        Ok(Study { loaded, directory, _claim: claim, format, shared_prefixes, resume, results })
+        Ok(Study { loaded, directory, _claim: claim, format, shared_prefixes, resume, strict, results })
     }
 
     /// The point at an offered rate, on the manifest's own fleet unless `replicas` says otherwise.
@@ -129,7 +131,24 @@ impl Study {
             // A point that was asked for twice is no second repeat.
             indices.extend(index.filter(|index| !indices.contains(index)));
         }
+        self.refuse_outside(indices.iter().map(|&index| &self.results[index]))?;
         Ok(indices)
+    }
+
+    /// With --strict, refuses results outside the profile's validity region.
+    fn refuse_outside<'r>(&self, results: impl Iterator<Item = &'r PointResult>) -> Result<(), CommandError> {
+        self.refuse_what_is_outside(results.flat_map(|result| {
+            let name = result.point.name(&self.loaded);
+            result.report.outside_validity().map(move |what| (name.clone(), what.to_owned()))
+        }))
+    }
+
+    /// The same for what has no pack of its own.
+    pub fn refuse_what_is_outside(
+        &self,
+        outside: impl Iterator<Item = (String, String)>,
+    ) -> Result<(), CommandError> {
+        refuse_outside(self.strict, outside)
     }
 
     fn obtain(&self, point: &Point, progress: &Progress) -> Result<PointResult, CommandError> {
@@ -173,10 +192,12 @@ impl Study {
                 self.directory.display()
             )));
         }
+        self.refuse_outside(std::iter::once(&result))?;
         Ok(result)
     }
 
-    fn expected_attempts(&self, point: &Point) -> u64 {
+    /// About how many attempts the simulation of a point has.
+    pub fn expected_attempts(&self, point: &Point) -> u64 {
         let client = &self.loaded.manifest.client;
         let warmup = match point.load {
             Load::Open { rps } => client.warmup_seconds * rps,
@@ -233,10 +254,12 @@ impl Study {
 
     /// Writes the result to `NAME.json` in the pack, and prints it with the place of the pack in front.
     pub fn publish(&self, name: &str, result: &Value, text: &str) -> Result<(), CommandError> {
-        let json = serde_json::to_string_pretty(result).map_err(CommandError::could_not_run)?;
+        let mut result = result.clone();
+        result["profile"] = json!(self.loaded.profile_facts());
+        let json = serde_json::to_string_pretty(&result).map_err(CommandError::could_not_run)?;
         files::write(&self.directory.join(format!("{name}.json")), format!("{json}\n").as_bytes())?;
         let mut printed = json!({"pack": shown(&self.directory)});
-        if let (Value::Object(printed), Value::Object(result)) = (&mut printed, result) {
+        if let (Value::Object(printed), Value::Object(result)) = (&mut printed, &result) {
             printed.extend(result.clone());
         }
         self.print(&printed, text)
@@ -250,6 +273,22 @@ impl Study {
         };
         print_out(&printed)
     }
+}
+
+/// Refuses what lies outside the profile's validity region, if the user asked for that: there a profile guesses. Takes what
+/// is outside and in what, and names each. It is the input that does not fit, so this is no verdict on the fleet.
+pub fn refuse_outside(
+    strict: bool,
+    outside: impl Iterator<Item = (String, String)>,
+) -> Result<(), CommandError> {
+    let line = |(which, what): (String, String)| {
+        format!(
+            "--strict: found {which} outside the profile's validity region: {what}; expected every run inside it; \
+             calibrate the profile there, offer less, or leave out --strict"
+        )
+    };
+    let lines: Vec<String> = outside.map(line).collect();
+    if strict && !lines.is_empty() { Err(CommandError::bad_input(lines.join("\n"))) } else { Ok(()) }
 }
 
 /// Uses as many threads as asked for.

@@ -19,6 +19,20 @@ pub fn table(headers: &[&str], rows: &[Vec<String>]) -> String {
     std::iter::once(line(headers.to_vec())).chain(body).collect()
 }
 
+/// A table whose rows may have a word about the profile's validity region: then it has a column for that.
+pub fn table_with_region<W: Into<String>>(headers: &[&str], rows: Vec<(Vec<String>, Option<W>)>) -> String {
+    let any = rows.iter().any(|(_, word)| word.is_some());
+    let with_column = |(mut row, word): (Vec<String>, Option<W>)| {
+        if any {
+            row.push(word.map_or_else(|| "inside".to_owned(), Into::into));
+        }
+        row
+    };
+    let rows: Vec<Vec<String>> = rows.into_iter().map(with_column).collect();
+    let last = ["profile's region"];
+    table(&[headers, &last[..usize::from(any)]].concat(), &rows)
+}
+
 /// A number with `digits` decimals, or a dash where there is none.
 pub fn number(value: Option<f64>, digits: usize) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))

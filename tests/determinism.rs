@@ -19,14 +19,18 @@ fn pack_of(scenario: &Scenario, arguments: &[&str], out: &str) -> (Run, Vec<(std
 
 #[track_caller]
 fn assert_same_whatever_the_threads(arguments: &[&str], some_files: &[&str]) {
-    let scenario = Scenario::new();
+    assert_same_whatever_the_threads_on(&Scenario::new(), arguments, some_files);
+}
+
+#[track_caller]
+fn assert_same_whatever_the_threads_on(scenario: &Scenario, arguments: &[&str], some_files: &[&str]) {
     let threads = |n| [arguments, &["--threads", n]].concat();
-    let (first, files) = pack_of(&scenario, &threads("1"), "one");
+    let (first, files) = pack_of(scenario, &threads("1"), "one");
     for name in some_files {
         assert!(files.iter().any(|(path, _)| path == Path::new(name)), "no {name} in {files:?}");
     }
     for (n, out) in [("1", "again"), ("2", "two"), ("3", "three")] {
-        let (other, other_files) = pack_of(&scenario, &threads(n), out);
+        let (other, other_files) = pack_of(scenario, &threads(n), out);
         assert!(first.out == other.out, "standard output differs with {n} threads");
         let names =
             |files: &[(std::path::PathBuf, Vec<u8>)]| files.iter().map(|f| f.0.clone()).collect::<Vec<_>>();
@@ -60,6 +64,18 @@ fn a_plan_is_the_same_pack() {
     let planned = ["points/open-cold-90-7-x4/requests.csv"];
     let plan = ["plan", "small", "--peak", "90", "--within", "20"];
     assert_same_whatever_the_threads(&plan, &[&POINT_FILES[..], &planned].concat());
+}
+
+#[test]
+fn draws_are_the_same_whatever_the_threads() {
+    let plan = ["plan", "small", "--peak", "90", "--within", "20", "--rps", "60,150", "--draws", "9"];
+    let confident = [&plan[..], &["--at-confidence", "0.6"]].concat();
+    let uncertainty = "uncertainty:\n  - {factor: weights, prior_sd: 0.5, deviations: [0.2]}\nprovenance:";
+    assert_same_whatever_the_threads_on(
+        &Scenario::new().profile("provenance:", uncertainty),
+        &confident,
+        &["plan.json", "report.html"],
+    );
 }
 
 #[test]

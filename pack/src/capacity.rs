@@ -17,6 +17,8 @@ pub struct Judgement {
     pub samples_adequate: bool,
     /// Whether it fails only because the run was too short ([`Report::too_short_to_judge`]).
     pub too_short: bool,
+    /// Whether the run left its profile's validity region.
+    pub outside_validity: bool,
     /// The failing gates, the one that misses by most first.
     pub failing_gates: Vec<String>,
 }
@@ -52,6 +54,7 @@ impl Judgement {
             pass: report.capacity_gate_pass,
             samples_adequate: report.samples_adequate(),
             too_short: report.too_short_to_judge(),
+            outside_validity: report.leaves_validity(),
             failing_gates: failing_by_shortfall(&report.gates),
         }
     }
@@ -70,6 +73,8 @@ pub struct RateVerdict {
     pub samples_adequate: bool,
     /// Whether the rate passes: adequate, and more than half of its repeats pass.
     pub pass: bool,
+    /// Repeats that left the profile's validity region.
+    pub repeats_outside_validity: usize,
     /// Gates that fail in at least one repeat with how many, most often failing first.
     pub failing_gates: Vec<(String, usize)>,
 }
@@ -110,6 +115,12 @@ pub fn capacity(tested: &[(f64, Judgement)]) -> Capacity {
             rate.offered_rps
         ));
     }
+    for rate in rates.iter().filter(|rate| rate.repeats_outside_validity > 0) {
+        warnings.push(format!(
+            "{} requests/s is outside the profile's validity region in {} of {} runs: its numbers are extrapolated",
+            rate.offered_rps, rate.repeats_outside_validity, rate.repeats
+        ));
+    }
     for rate in above.iter().filter(|rate| !rate.samples_adequate) {
         warnings.push(format!(
             "{} requests/s has too few successes of a class to be chosen: offer more requests of that class, or a longer trace",
@@ -145,6 +156,7 @@ fn rate_verdict<'a>(offered_rps: f64, repeats: impl Iterator<Item = &'a Judgemen
     let count = repeats.clone().count();
     let repeats_passing = repeats.clone().filter(|r| r.pass).count();
     let samples_adequate = repeats.clone().all(|r| r.samples_adequate);
+    let repeats_outside_validity = repeats.clone().filter(|r| r.outside_validity).count();
     let mut failing_gates: Vec<(String, usize)> = Vec::new();
     for gate in repeats.flat_map(|r| &r.failing_gates) {
         match failing_gates.iter_mut().find(|(name, _)| name == gate) {
@@ -160,6 +172,7 @@ fn rate_verdict<'a>(offered_rps: f64, repeats: impl Iterator<Item = &'a Judgemen
         repeats_passing,
         samples_adequate,
         pass: samples_adequate && 2 * repeats_passing > count,
+        repeats_outside_validity,
         failing_gates,
     }
 }
@@ -169,13 +182,19 @@ mod tests {
     use super::*;
 
     fn pass() -> Judgement {
-        Judgement { pass: true, samples_adequate: true, too_short: false, failing_gates: Vec::new() }
+        Judgement {
+            pass: true,
+            samples_adequate: true,
+            too_short: false,
+            outside_validity: false,
+            failing_gates: Vec::new(),
+        }
     }
 
     fn fail(gates: &[&str]) -> Judgement {
         let failing_gates: Vec<_> = gates.iter().map(|g| g.to_string()).collect();
         let samples_adequate = !gates.iter().any(|g| g.starts_with("samples"));
-        Judgement { pass: false, samples_adequate, too_short: false, failing_gates }
+        Judgement { pass: false, samples_adequate, failing_gates, ..pass() }
     }
 
     #[test]
@@ -241,6 +260,16 @@ mod tests {
         let found = capacity(&[(16.0, pass()), (20.0, pass()), (20.0, pass()), (20.0, fail(&["samples:x"]))]);
         assert_eq!(found.capacity_rps, Some(16.0));
         assert!(found.warnings[0].contains("20 requests/s has too few"), "{:?}", found.warnings);
+    }
+
+    #[test]
+    fn rates_outside_the_validity_region_are_named() {
+        let outside = Judgement { outside_validity: true, ..pass() };
+        let found =
+            capacity(&[(16.0, pass()), (20.0, outside), (20.0, pass()), (24.0, fail(&["error_rate"]))]);
+        assert_eq!(found.capacity_rps, Some(20.0));
+        assert!(found.warnings[0].starts_with("20 requests/s is outside"), "{:?}", found.warnings);
+        assert!(found.warnings[0].contains("1 of 2 runs") && found.warnings.len() == 1);
     }
 
     #[test]

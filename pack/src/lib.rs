@@ -34,6 +34,7 @@ pub mod report_html;
 pub mod requests_csv;
 pub mod saturation;
 pub mod schedule;
+pub mod spread;
 pub mod summary;
 #[cfg(test)]
 mod testing;

@@ -37,6 +37,8 @@ pub struct Tested {
     pub pass: bool,
     /// Whether it fails only because the run was too short ([`Report::too_short_to_judge`]).
     pub too_short: bool,
+    /// Whether the run left the profile's validity region.
+    pub outside_validity: bool,
     /// The gates that fail.
     pub failing_gates: Vec<String>,
     /// Passing successes per second.
@@ -103,6 +105,8 @@ pub struct Cell {
     pub headroom_rps: Option<f64>,
     /// Whether the rate is within the target utilization.
     pub within_target: Option<bool>,
+    /// Whether a run that the verdict rests on left the profile's validity region.
+    pub outside_validity: bool,
 }
 
 impl Tested {
@@ -121,6 +125,7 @@ impl Tested {
             schedule_hash: report.facts.schedule_hash.clone(),
             pass: report.capacity_gate_pass,
             too_short: report.too_short_to_judge(),
+            outside_validity: report.leaves_validity(),
             failing_gates: report.failing_gates().map(str::to_owned).collect(),
             observed_goodput_rps: report.observed_goodput_rps,
             error_rate: report.error_rate,
@@ -171,6 +176,13 @@ impl Configuration {
         rates.iter().copied().filter(|&rps| !decided(rps) && self.at(rps).is_none()).collect()
     }
 
+    /// Whether a run at an end of the capacity's bracket left the profile's validity region.
+    #[must_use]
+    pub fn capacity_outside_validity(&self) -> bool {
+        let ends = self.capacity.iter().flat_map(|bracket| [Some(bracket.passing_rps), bracket.failing_rps]);
+        ends.flatten().filter_map(|rps| self.at(rps)).any(|tested| tested.outside_validity)
+    }
+
     /// Fills its cells.
     pub fn fill(&mut self, rates: &[f64]) {
         self.cells = rates.iter().map(|&rps| self.cell(rps)).collect();
@@ -190,6 +202,9 @@ impl Configuration {
             utilization: capacity.map(|capacity| offered_rps / capacity),
             headroom_rps: capacity.map(|capacity| capacity - offered_rps),
             within_target: capacity.map(|capacity| offered_rps <= capacity * self.target_utilization),
+            outside_validity: self
+                .at(offered_rps)
+                .map_or_else(|| self.capacity_outside_validity(), |tested| tested.outside_validity),
         }
     }
 
@@ -293,6 +308,7 @@ pub fn write_summary<W: io::Write>(
             utilization: None,
             headroom_rps: None,
             within_target: None,
+            outside_validity: false,
         };
         let whole = [at_capacity.unwrap_or(nothing)];
         let cells = if configuration.cells.is_empty() { &whole[..] } else { &configuration.cells };
@@ -350,6 +366,7 @@ pub(crate) mod tests {
             p95_tpot_over_cutoff: Some(0.95),
         };
         let of = |&(offered_rps, pass): &(f64, bool)| Tested {
+            outside_validity: false,
             offered_rps,
             schedule_hash: None,
             pass,

@@ -2,6 +2,7 @@
 
 use super::sweep::{chosen, rate_table, runs_text, simulate_grid, sweep_report, verdict};
 use crate::args::{CapacityArgs, SweepArgs};
+use crate::draws::{Draw, DrawnCapacity, Near, draw, drawn_capacity};
 use crate::exit::{CommandError, Outcome};
 use crate::point::{Point, PointResult};
 use crate::study::{Study, exit_by_gate};
@@ -40,18 +41,21 @@ pub fn run(args: &CapacityArgs) -> Outcome {
     let mut study = Study::open(&args.sweep.common, "capacity")?;
     let (grid, found) = simulate_grid(&mut study, &args.sweep)?;
     let replicas = study.loaded.manifest.engine.placement.replicas;
-    let refined =
-        if args.refined { Some(refine_points(&mut study, &grid, replicas, args.within)?) } else { None };
-    let mut text = format!("{}\n{}{}", rate_table(&study, &grid), verdict(&found), runs_text(&study, &grid));
-    if let Some(refined) = &refined {
-        text += &refined_text(refined);
-    }
-    let refined_line = refined.as_ref().map(|refined| {
-        let text = refined_text(refined);
-        format!("By bisection, {}.", text.lines().next().unwrap_or_default())
-    });
-    let page = sweep_report(&study, &grid, &found, refined_line.as_deref());
-    study.finish(chosen(&study, &grid, &found), &page)?;
+    let wanted = args.refined || args.draws.is_some();
+    let refined = if wanted { Some(refine_points(&mut study, &grid, replicas, args.within)?) } else { None };
+    let drawn = match (args.draws, &refined) {
+        (Some(count), Some(refined)) => {
+            let mut draws = draw(&study.loaded, count)?;
+            draw_capacities(&study, &mut draws, refined)?
+        }
+        _ => None,
+    };
+    let remarks =
+        refined.iter().map(refined_text).collect::<String>() + &drawn_text(args.draws, drawn.as_ref());
+    let text =
+        format!("{}\n{}{}{remarks}", rate_table(&study, &grid), verdict(&found), runs_text(&study, &grid));
+    let remarks: Vec<String> = remarks.lines().map(str::to_owned).collect();
+    study.finish(chosen(&study, &grid, &found), &sweep_report(&study, &grid, &found, &remarks))?;
     study.publish(
         "capacity",
         &json!({
@@ -62,10 +66,56 @@ pub fn run(args: &CapacityArgs) -> Outcome {
             "first_failing_gate": found.first_failing_gate,
             "grid": found,
             "refined": refined,
+            "drawn": drawn,
         }),
         &text,
     )?;
+    refuse_unfinished(&study, drawn.as_ref().is_none_or(DrawnCapacity::complete))?;
     exit_by_gate(found.capacity_rps.is_some())
+}
+
+/// Looks for the capacities of the draws near the refined one. None if that is none: there is nothing to begin at.
+pub fn draw_capacities(
+    study: &Study,
+    draws: &mut [Draw],
+    refined: &Refined,
+) -> Result<Option<DrawnCapacity>, CommandError> {
+    let guess_rps = refined.capacity_refined_rps;
+    if guess_rps <= 0.0 {
+        return Ok(None);
+    }
+    let near = Near {
+        guess_rps,
+        within: refined.within_rps / guess_rps,
+        replicas: refined.replicas,
+        shared_prefixes: study.shared_prefixes,
+    };
+    let attempts = study.expected_attempts(&study.at_rate(guess_rps, 0, Some(refined.replicas)));
+    let drawn = drawn_capacity(&study.loaded, draws, &near, attempts)?;
+    study.refuse_what_is_outside(drawn.outside())?;
+    Ok(Some(drawn))
+}
+
+/// What was asked of draws, and what they say, a line each.
+pub fn drawn_text(asked: Option<u64>, drawn: Option<&DrawnCapacity>) -> String {
+    let none = || match asked {
+        Some(_) => {
+            vec!["no draws: no rate passes with the profile's own parameters; test lower ones".to_owned()]
+        }
+        None => Vec::new(),
+    };
+    drawn.map_or_else(none, DrawnCapacity::lines).iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// The end of a command that was asked to stop among its draws.
+pub fn refuse_unfinished(study: &Study, complete: bool) -> Result<(), CommandError> {
+    if complete {
+        return Ok(());
+    }
+    Err(CommandError::could_not_run(format!(
+        "interrupted: found a request to stop among the draws; the draws finished until then are valid, in {}",
+        study.directory.display()
+    )))
 }
 
 /// Refuses clients where only offered rates have an answer.
@@ -139,6 +189,26 @@ fn unjudged(ends: &[(f64, &PointResult)], replicas: u32) -> Vec<String> {
     short.map(warning).collect()
 }
 
+/// A bracket of which an end left the profile's validity region is extrapolated.
+fn outside(study: &Study, runs: &[u64], brackets: &[Bracket], replicas: u32) -> Option<String> {
+    let leaves = |run: u64, rps: f64| {
+        let position = study.position(&study.at_rate(rps, run, Some(replicas)));
+        position.is_some_and(|index| study.results[index].report.leaves_validity())
+    };
+    let either = |&(&run, bracket): &(&u64, &Bracket)| {
+        leaves(run, bracket.passing_rps) || bracket.failing_rps.is_some_and(|rps| leaves(run, rps))
+    };
+    let count = runs.iter().zip(brackets).filter(either).count();
+    (count > 0).then(|| {
+        format!(
+            "the search on {} is outside the profile's validity region at its end in {count} of {}: its capacity is \
+             extrapolated",
+            counted(u64::from(replicas), "replica"),
+            counted(brackets.len() as u64, "repeat")
+        )
+    })
+}
+
 /// Refines the capacity of a fleet from points already simulated, repeat by repeat, all repeats at once. Each
 /// repeat keeps its random numbers at every rate.
 pub fn refine_points(
@@ -166,7 +236,9 @@ pub fn refine_points(
     }
     let brackets = narrow_together(study, &mut searches, replicas, within_rps, sections)?;
     let ends = failing_ends(study, &runs, &brackets, replicas);
-    let (first_failing, warnings) = (first_failing(&ends), unjudged(&ends, replicas));
+    let first_failing = first_failing(&ends);
+    let mut warnings = unjudged(&ends, replicas);
+    warnings.extend(outside(study, &runs, &brackets, replicas));
     let rates: Vec<f64> = brackets.iter().map(|bracket| bracket.passing_rps).collect();
     let mean = rates.iter().sum::<f64>() / rates.len() as f64;
     Ok(Refined {

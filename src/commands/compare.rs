@@ -77,6 +77,8 @@ fn facts_text(report: &Report) -> String {
     words.extend(facts.system.as_ref().map(|system| {
         format!("{}, {}, {}", counted(system.replicas.into(), "replica"), system.router, system.cache)
     }));
+    let profile = facts.system.as_ref().and_then(|system| system.profile.as_ref());
+    words.extend(profile.map(|profile| format!("profile {} ({})", profile.name, profile.label)));
     words.extend(facts.seed.map(|seed| format!("seed {seed}")));
     words.extend(
         facts.schedule_hash.as_ref().map(|hash| format!("schedule {}", hash.get(..12).unwrap_or(hash))),

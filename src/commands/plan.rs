@@ -2,31 +2,40 @@
 
 mod text;
 
-use super::capacity::{Refined, open_loop_only, refine_points, refined_text};
+use super::capacity::{
+    Refined, draw_capacities, drawn_text, open_loop_only, refine_points, refined_text, refuse_unfinished,
+};
 use super::sweep::{
     attainment_text, chosen, judge, rate_table, runs_text, simulate_grid, sweep_report, verdict,
 };
 use crate::args::PlanArgs;
+use crate::draws::{ConfidentFleet, DrawnCapacity, check_resolvable, confident_fleet, draw};
 use crate::exit::{CommandError, Exit, Outcome};
 use crate::point::PointResult;
+use crate::progress::interrupted;
 use crate::study::{Study, exit_by_gate};
 use scaleproof_pack::balance::{Balance, balance};
 use scaleproof_pack::capacity::Capacity;
 use scaleproof_pack::plan::{Plan, PlanInput, fewest_passing, plan};
 use scaleproof_pack::report_html::{FleetCapacity, FleetVerdict, PlanPage, PlannedPeak, plan_html};
+use scaleproof_pack::spread::draws_to_resolve;
 use serde::Serialize;
 use serde_json::json;
 use text::peaks_table;
 
+/// Draws where fewer would do: enough for a 95 % interval.
+const USUAL_DRAWS: u64 = 40;
+
 /// Runs the command.
 pub fn run(args: &PlanArgs) -> Outcome {
     open_loop_only(&args.capacity.sweep)?;
+    let count = draws_wanted(args)?;
     let mut study = Study::open(&args.capacity.sweep.common, "plan")?;
     let (grid, found) = simulate_grid(&mut study, &args.capacity.sweep)?;
     let sweep_text =
         format!("{}\n{}{}", rate_table(&study, &grid), verdict(&found), runs_text(&study, &grid));
     if found.capacity_rps.is_none() {
-        study.finish(chosen(&study, &grid, &found), &sweep_report(&study, &grid, &found, None))?;
+        study.finish(chosen(&study, &grid, &found), &sweep_report(&study, &grid, &found, &[]))?;
         study.publish(
             "plan",
             &json!({"capacity_rps": null, "capacity": found}),
@@ -40,14 +49,12 @@ pub fn run(args: &PlanArgs) -> Outcome {
     for &peak_rps in &args.peak {
         plans.push(plan_peak(&mut study, args, &found, &base, &grid, peak_rps)?);
     }
+    let drawn = carry(&mut study, args, count, &base, &mut plans)?;
     let first = &plans[0];
-    study.finish(first.at_peak_index, &page(&study, &grid, &base, &plans))?;
-    // Spare replicas are planned so that the rest carries the peak: then the rest is judged too.
-    let holds_after_loss = |planned: &PeakPlan| planned.after_loss.as_ref().is_some_and(|left| left.pass);
-    let holds = |planned: &PeakPlan| planned.at_peak.pass && (args.spare == 0 || holds_after_loss(planned));
-    let passed = plans.iter().all(holds);
+    let drawn_lines = drawn_text(count, drawn.as_ref());
+    study.finish(first.at_peak_index, &page(&study, &grid, &base, &plans, &drawn_lines))?;
     let text = format!(
-        "{sweep_text}{}{}\n{}",
+        "{sweep_text}{}{}{drawn_lines}\n{}",
         refined_text(&base),
         if args.capacity.refined {
             ""
@@ -65,11 +72,45 @@ pub fn run(args: &PlanArgs) -> Outcome {
             "required_gpus": first.arithmetic.required_gpus,
             "capacity": found,
             "capacity_refined": base,
+            "drawn": drawn,
             "plans": plans,
         }),
         &text,
     )?;
-    exit_by_gate(passed)
+    refuse_unfinished(&study, !interrupted())?;
+    exit_by_gate(plans.iter().all(|planned| planned.holds(args.spare)))
+}
+
+/// How many draws to make, if any.
+fn draws_wanted(args: &PlanArgs) -> Result<Option<u64>, CommandError> {
+    let Some(confidence) = args.at_confidence else { return Ok(args.capacity.draws) };
+    let draws = args.capacity.draws.unwrap_or_else(|| draws_to_resolve(confidence).max(USUAL_DRAWS));
+    check_resolvable(confidence, draws)?;
+    Ok(Some(draws))
+}
+
+/// The swept fleet's capacity over draws, and the fleet of each peak that carries it with the confidence asked for.
+fn carry(
+    study: &mut Study,
+    args: &PlanArgs,
+    count: Option<u64>,
+    base: &Refined,
+    plans: &mut [PeakPlan],
+) -> Result<Option<DrawnCapacity>, CommandError> {
+    let Some(count) = count else { return Ok(None) };
+    let mut draws = draw(&study.loaded, count)?;
+    let drawn = draw_capacities(study, &mut draws, base)?;
+    let Some(confidence) = args.at_confidence else { return Ok(drawn) };
+    for planned in plans {
+        let plan = &planned.arithmetic;
+        let asked = (plan.peak_rps, confidence, plan.required_replicas);
+        let attempts =
+            study.expected_attempts(&study.at_rate(plan.peak_rps, 0, Some(plan.required_replicas)));
+        let found = confident_fleet(&study.loaded, &mut draws, asked, study.shared_prefixes, attempts)?;
+        study.refuse_what_is_outside(found.outside())?;
+        planned.at_confidence = Some(found);
+    }
+    Ok(drawn)
 }
 
 /// A plan for one peak, and what the simulation of the planned fleet says of it.
@@ -83,6 +124,8 @@ struct PeakPlan {
     after_loss: Option<AtPeak>,
     /// The fewest replicas that carry the peak in a simulation, whatever the utilization.
     smallest_fleet: SmallestFleet,
+    /// The fewest replicas that carry the peak with a given probability; null unless asked for.
+    at_confidence: Option<ConfidentFleet>,
     /// The planned fleet's own capacity.
     scaling: Scaling,
     #[serde(skip)]
@@ -95,6 +138,7 @@ struct AtPeak {
     replicas: u32,
     repeats: usize,
     repeats_passing: usize,
+    repeats_outside_validity: usize,
     pass: bool,
     failing_gates: Vec<String>,
     summary: String,
@@ -171,7 +215,8 @@ fn plan_peak(
     let smallest_fleet = smallest_fleet(study, grid, peak_rps, required)?;
     let measured = chosen(study, grid, found);
     let scaling = scale(study, args, base, planned, peak_rps, measured, found)?;
-    Ok(PeakPlan { arithmetic, at_peak, after_loss, smallest_fleet, scaling, at_peak_index })
+    let at_confidence = None;
+    Ok(PeakPlan { arithmetic, at_peak, after_loss, smallest_fleet, at_confidence, scaling, at_peak_index })
 }
 
 /// Simulates the fleets that will be asked for at the peak, as many of them at once as there are cores. One that no
@@ -207,6 +252,7 @@ fn simulate_at(
         replicas,
         repeats: verdict.repeats,
         repeats_passing: verdict.repeats_passing,
+        repeats_outside_validity: verdict.repeats_outside_validity,
         pass: verdict.pass,
         failing_gates: verdict.failing_gates.iter().map(|(name, _)| name.clone()).collect(),
         summary: format!("{}, queue {}", attainment_text(first), first.queue_trend.word()),
@@ -288,11 +334,12 @@ fn scale(
 }
 
 /// report.html of a plan.
-fn page(study: &Study, grid: &[usize], base: &Refined, plans: &[PeakPlan]) -> String {
+fn page(study: &Study, grid: &[usize], base: &Refined, plans: &[PeakPlan], drawn_lines: &str) -> String {
     let peaks: Vec<PlannedPeak> = plans.iter().map(PeakPlan::shown).collect();
     let facts: Vec<_> = study.results.iter().map(|result| &result.report.facts).collect();
     let of_points = grid.iter().flat_map(|&i| &study.results[i].report.warnings);
-    let mut remarks: Vec<String> = base.warnings.clone();
+    let mut remarks: Vec<String> = drawn_lines.lines().map(str::to_owned).collect();
+    remarks.extend(base.warnings.iter().cloned());
     for warning in plans.iter().flat_map(|plan| &plan.scaling.simulated.warnings).chain(of_points) {
         if !remarks.contains(warning) {
             remarks.push(warning.clone());
@@ -308,6 +355,13 @@ fn page(study: &Study, grid: &[usize], base: &Refined, plans: &[PeakPlan]) -> St
 }
 
 impl PeakPlan {
+    /// Whether the planned fleet carries the peak. Spare replicas are planned so that the rest carries it: then the
+    /// rest is judged too.
+    fn holds(&self, spare: u32) -> bool {
+        let after_loss = self.after_loss.as_ref().is_some_and(|left| left.pass);
+        self.at_peak.pass && (spare == 0 || after_loss)
+    }
+
     /// As its page shows it.
     fn shown(&self) -> PlannedPeak {
         PlannedPeak {

@@ -101,7 +101,7 @@ fn open_loop(study: &mut Study, args: &SweepArgs) -> Result<Experiment, CommandE
             &name,
             &class_names(study),
             &grid_points(study, &grid),
-            &found,
+            (&found, &[]),
         )),
         chosen: chosen(study, &grid, &found),
         points: reports(study, &grid),
@@ -191,17 +191,16 @@ fn sweep_page<'a>(
     title: &'a str,
     classes: &'a [&'a str],
     points: &'a [(f64, Report)],
-    capacity: &'a Capacity,
+    (capacity, remarks): (&'a Capacity, &'a [String]),
 ) -> SweepPage<'a> {
     let attainment_min = study.loaded.manifest.acceptance.class_slo_attainment_min;
-    SweepPage { title, classes, attainment_min, points, capacity, refined: None }
+    SweepPage { title, classes, attainment_min, points, capacity, remarks }
 }
 
-/// report.html of one open-loop sweep, with what a search between its rates found.
-pub fn sweep_report(study: &Study, grid: &[usize], found: &Capacity, refined: Option<&str>) -> String {
+/// report.html of one open-loop sweep, with what else was found about its capacity.
+pub fn sweep_report(study: &Study, grid: &[usize], found: &Capacity, remarks: &[String]) -> String {
     let (classes, points) = (class_names(study), grid_points(study, grid));
-    let page = sweep_page(study, "Capacity", &classes, &points, found);
-    let section = sweep_section(&SweepPage { refined, ..page });
+    let section = sweep_section(&sweep_page(study, "Capacity", &classes, &points, (found, remarks)));
     study_html(&study.title(), &[section], &study.point_names())
 }
 

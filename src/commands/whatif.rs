@@ -10,10 +10,11 @@ use crate::exit::{CommandError, Exit, Outcome};
 use crate::input::{Loaded, Setting, Sources};
 use crate::point::Point;
 use crate::progress::{Progress, interrupted};
-use crate::study::{pack_directory, use_threads};
+use crate::study::{pack_directory, refuse_outside, use_threads};
 use rayon::prelude::*;
 use scaleproof_pack::grid::{self, Axis, What};
 use scaleproof_pack::refine::search_near;
+use scaleproof_pack::report::OUTSIDE_VALIDITY;
 use scaleproof_pack::schedule::Load;
 use scaleproof_pack::whatif::{Configuration, Tested};
 
@@ -36,6 +37,7 @@ pub fn run(args: &WhatifArgs) -> Outcome {
     let claim = pack_directory(&args.common, "whatif")?;
     let directory = claim.path.clone();
     grid.explore()?;
+    refuse_outside(args.common.strict, grid.outside())?;
     output::write(&grid, &directory)?;
     output::print(&grid, &directory, args.common.format)?;
     if interrupted() {
@@ -307,6 +309,19 @@ impl<'a> Grid<'a> {
             ..error
         })?;
         Ok(report.map(|report| Tested::of(rps, &report)))
+    }
+
+    /// The runs outside the profile's validity region, in words.
+    fn outside(&self) -> impl Iterator<Item = (String, String)> {
+        self.configurations.iter().enumerate().flat_map(move |(index, configuration)| {
+            configuration.tested.iter().flat_map(move |tested| {
+                let outside = tested.warnings.iter().filter_map(|w| w.strip_prefix(OUTSIDE_VALIDITY));
+                outside.map(move |what| {
+                    let which = format!("{}at {} requests/s", self.label(index), tested.offered_rps);
+                    (which, what.to_owned())
+                })
+            })
+        })
     }
 
     /// `replicas=4 engine.max_num_seqs=32 `, for messages.

@@ -15,8 +15,7 @@ pub(super) fn source(facts: &RunFacts) -> String {
         Origin::File => "Read from a file.",
     };
     let profile = facts.system.as_ref().and_then(|system| system.profile.as_ref()).map(|profile| {
-        let gpu = profile.gpu.as_deref().unwrap_or("no GPU, so no hardware bound was checked");
-        format!(" Profile {} ({}; of {gpu}), fitted for {}.", profile.name, profile.kind, profile.validity)
+        format!(" Profile {} ({}), valid for {}.", profile.name, profile.label, profile.validity)
     });
     format!("{source}{}", profile.unwrap_or_default())
 }

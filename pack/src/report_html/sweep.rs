@@ -22,8 +22,8 @@ pub struct SweepPage<'a> {
     pub points: &'a [(f64, Report)],
     /// The capacity found in them.
     pub capacity: &'a Capacity,
-    /// What a search between the rates found, in words.
-    pub refined: Option<&'a str>,
+    /// What else was found about the capacity, in words.
+    pub remarks: &'a [String],
 }
 
 /// An open-loop sweep as a section of a study's page.
@@ -31,7 +31,7 @@ pub struct SweepPage<'a> {
 pub fn sweep_section(input: &SweepPage) -> Section {
     let levels = levels(input.points);
     let schedules = basis::schedules(input.points.iter().map(|(_, report)| &report.facts), "summary.csv");
-    let mut body = input.refined.map_or_else(String::new, |text| format!("<p>{}</p>\n", escape(text)));
+    let mut body: String = input.remarks.iter().map(|text| format!("<p>{}</p>\n", escape(text))).collect();
     body += &format!("<p class=\"basis\">{}</p>\n<h2>Rates</h2>\n", escape(&schedules));
     body += &point_table("offered, requests/s", input.points);
     body += "<h2>Pictures</h2>\n<p>Lines join the medians of the repeats, bars span them.</p>\n";
@@ -97,7 +97,13 @@ pub(super) fn point_table(level_name: &str, points: &[(f64, Report)]) -> String 
         .column("output, tokens/s", |(_, r)| number(r.output_throughput_tps))
         .column("prefix hits", |(_, r)| percent(r.prefix_cache.and_then(|cache| cache.hit_share)))
         .column("seed", |(_, r)| count(r.facts.seed))
+        .column("profile's region", |(_, r)| region(r.leaves_validity()))
         .html("Points")
+}
+
+/// Where a run lies, seen from the profile's validity region.
+pub(super) fn region(outside: bool) -> String {
+    if outside { "OUTSIDE" } else { "inside" }.to_owned()
 }
 
 /// The names of failing gates in a cell.

@@ -3,7 +3,7 @@ use crate::analyze::{Analyzer, Stated};
 use crate::capacity::{Capacity, Judgement, capacity};
 use crate::plan::{PlanInput, plan};
 use crate::record::{Outcome, Record};
-use crate::report::{Origin, Report, RunFacts, SystemFacts};
+use crate::report::{OUTSIDE_VALIDITY, Origin, Report, RunFacts, SystemFacts};
 use crate::saturation::saturation;
 use crate::testing::{failed, manifest, ok};
 use crate::time::Nanos;
@@ -117,7 +117,7 @@ fn sweep_page<'a>(points: &'a [(f64, Report)], capacity: &'a Capacity) -> SweepP
         attainment_min: 0.95,
         points,
         capacity,
-        refined: Some("By <bisection>."),
+        remarks: &[],
     }
 }
 
@@ -166,6 +166,20 @@ fn the_sweep_names_its_capacity_and_what_fails_above() {
         "{page}"
     );
     assert!(page.contains("interactive (cutoff 500 ms)"));
+}
+
+#[test]
+fn a_run_outside_the_profiles_region_is_marked_in_its_row() {
+    assert!(!pages()[1].contains("OUTSIDE"));
+    let mut points = sweep_points();
+    points[4].1.warnings.push(format!("{OUTSIDE_VALIDITY}rows reached 9, the profile holds to 8"));
+    let capacity = capacity_of(&points);
+    let remarks = ["Drawn <twice>.".to_owned()];
+    let page = sweep_section(&SweepPage { remarks: &remarks, ..sweep_page(&points, &capacity) });
+    let page = study_html("x", &[page], &[]);
+    assert_eq!(page.matches("<td>OUTSIDE</td>").count(), 1);
+    assert!(page.contains("20 requests/s is outside the profile&#39;s validity region in 1 of 3 runs"));
+    assert!(page.contains("Drawn &lt;twice&gt;."));
 }
 
 #[test]

@@ -112,6 +112,66 @@ fn what_lies_outside_the_validity_region_is_named() {
 }
 
 #[test]
+fn a_run_is_below_the_validity_region_if_its_mean_step_is() {
+    let mut validity = Profile::parse("p.yaml", PROFILE).unwrap().validity;
+    let totals = ReplicaTotals {
+        steps: 10,
+        computed_tokens: 300,
+        rows: 35,
+        longest_rows: 2000,
+        ..ReplicaTotals::default()
+    };
+    assert_eq!(validity.fallen_below(&totals), Vec::<String>::new());
+    (validity.rows, validity.batch_tokens) = ((4, 8), (30, 256));
+    assert_eq!(validity.fallen_below(&totals), ["rows are 3.5 in the mean step, the profile holds from 4"]);
+    assert_eq!(validity.fallen_below(&ReplicaTotals::default()), Vec::<String>::new(), "nothing ran");
+    assert_eq!(validity.fallen_below(&totals.and(&totals)).len(), 1);
+}
+
+#[test]
+fn a_profile_says_what_it_is_worth() {
+    let label = |old, new| Profile::parse("p.yaml", &PROFILE.replace(old, new)).unwrap().label();
+    assert_eq!(label("", ""), "calibrated, expected error 10 %, on some-gpu");
+    assert_eq!(label("calibrated", "prior"), "uncalibrated prior, expected error 10 %, on some-gpu");
+    let no_gpu = label("kind: calibrated\ngpu: some-gpu", "kind: fixture");
+    assert_eq!(no_gpu, "fixture, expected error 10 %, names no GPU, so no hardware bound was checked");
+    let silent = PROFILE.replace("calibrated", "prior").replace(", expected_relative_error: 0.1", "");
+    let label = Profile::parse("p.yaml", &silent).unwrap().label();
+    assert_eq!(label, "uncalibrated prior, expected error not stated, on some-gpu");
+}
+
+#[test]
+fn what_is_drawn_follows_the_posterior_and_stays_above_the_bound() {
+    use super::uncertainty::Knob;
+    use crate::step_time::StepTimeError;
+    use scaleproof_pack::chance::stream;
+    let profile = Profile::parse("p.yaml", PROFILE).unwrap();
+    let draws = |profile: &Profile| -> Vec<Result<f64, StepTimeError>> {
+        let mut chance = stream(1, 0, "test");
+        (0..4000).map(|_| Ok(profile.drawn(&mut chance)?.1.factor(Knob::Compute).ln())).collect()
+    };
+    let logs: Vec<f64> = draws(&profile).into_iter().collect::<Result<_, _>>().unwrap();
+    let mean = logs.iter().sum::<f64>() / 4000.0;
+    let sd = (logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / 4000.0).sqrt();
+    assert!(mean.abs() < 0.003 && (sd - 0.05).abs() < 0.002, "{mean} {sd}: row 0.03, 0.04 expected");
+
+    // The least step takes 40 us: a bound of 39 leaves out what the host's cost, which nothing here scales down, is not.
+    let near = PROFILE.replace("weight_bytes: 1.0e+6", "weight_bytes: 1.55e+8");
+    let near = near.replace("host: {base_us: 30, row_us: 5}", "host: {base_us: 0, row_us: 0}");
+    let near = near.replace("base_us: 10\n", "base_us: 40\n");
+    let near = Profile::parse("p.yaml", &near).unwrap();
+    let found = draws(&near);
+    let rejected = found.iter().filter(|draw| matches!(draw, Err(StepTimeError::BelowBound(_)))).count();
+    assert!(rejected > 400 && rejected < 3600, "{rejected}");
+    let mut chance = stream(1, 0, "test");
+    let kept = (0..200).filter_map(|_| near.drawn(&mut chance).ok());
+    kept.for_each(|(profile, _)| profile.check_bound().unwrap());
+
+    let certain = Profile { uncertainty: None, ..profile.clone() };
+    assert_eq!(certain.drawn(&mut chance).unwrap().0, certain);
+}
+
+#[test]
 fn a_profile_written_reads_back_as_itself() {
     let graphs = "  cudagraphs: {mode: full_and_piecewise, full: {base_us: 1, batch_token_knots: [[1, 2]], \
                   decode_context_token_us: 1, prefill_pair_us: 1, \

@@ -2,7 +2,8 @@
 
 use super::{Profile, rounded};
 use crate::replica::FrontEnd;
-use crate::step_time::{Coefficients, StepTime};
+use crate::step_time::{Coefficients, StepTime, StepTimeError};
+use scaleproof_pack::chance::{Stream, normal};
 use scaleproof_pack::time::{Nanos, TimeError};
 
 /// A part of the costs that is scaled as one.
@@ -117,6 +118,21 @@ impl Uncertainty {
 const DIGITS: usize = 6;
 
 impl Profile {
+    /// A profile drawn from the uncertainty of this one, with the factors that make it; the same one with none if it
+    /// states no uncertainty.
+    ///
+    /// # Errors
+    /// If what was drawn is not possible: no time, or below the GPU's bound at a step of the validity region. The
+    /// posterior given physics is what is left if such draws are drawn again.
+    pub fn drawn(&self, chance: &mut Stream) -> Result<(Profile, Correction), StepTimeError> {
+        let Some(uncertainty) = &self.uncertainty else { return Ok((self.clone(), Correction::default())) };
+        let normals: Vec<f64> = uncertainty.factors.iter().map(|_| normal(chance)).collect();
+        let correction = uncertainty.correction(&normals);
+        let profile = self.corrected(&correction)?;
+        profile.check_bound().map_err(StepTimeError::BelowBound)?;
+        Ok((profile, correction))
+    }
+
     /// The same profile with its costs scaled; its provenance says by what, over what they were scaled by before.
     ///
     /// # Errors

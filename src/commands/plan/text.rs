@@ -2,6 +2,7 @@
 
 use super::{AtPeak, PeakPlan, Scaling, SmallestFleet};
 use crate::commands::capacity::Refined;
+use crate::draws::ConfidentFleet;
 use crate::table::{counted, number, percent, table};
 use scaleproof_pack::plan::Plan;
 
@@ -64,6 +65,9 @@ impl PeakPlan {
             |lost| lost.text("after a loss, at the peak"),
         );
         text += &self.smallest_fleet.text(plan);
+        for line in self.at_confidence.iter().flat_map(ConfidentFleet::lines) {
+            text += &format!("{line}\n");
+        }
         let scaling = &self.scaling;
         text += &format!(
             "the planned fleet's own capacity: {:.2} requests/s, by division {:.2}: {}\n",
@@ -108,7 +112,12 @@ impl AtPeak {
             (1, false) => format!("FAILS {}", self.failing_gates.join(", ")),
             _ => format!("{} of {} repeats pass", self.repeats_passing, self.repeats),
         };
-        format!("{label}, {}: {verdict} ({})\n", counted(self.replicas.into(), "replica"), self.summary)
+        let outside = match self.repeats_outside_validity {
+            0 => String::new(),
+            some => format!("; OUTSIDE the profile's validity region in {some} of {}", self.repeats),
+        };
+        let fleet = counted(self.replicas.into(), "replica");
+        format!("{label}, {fleet}: {verdict} ({}{outside})\n", self.summary)
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::point::PointResult;
 use crate::report_text::merged;
 use crate::study::Study;
-use crate::table::{counted, number, percent, table};
+use crate::table::{counted, number, percent, table_with_region};
 use scaleproof_pack::cache::CacheReport;
 use scaleproof_pack::capacity::Capacity;
 use scaleproof_pack::percentile::rank;
@@ -44,7 +44,9 @@ pub fn closed_table(study: &Study, grid: &[usize]) -> String {
             over(0, &|r| r.classes.get(first_class)?.latency.mean_e2e_ms),
         ]
     };
-    table(&headers, &levels(study, grid).iter().map(row).collect::<Vec<_>>())
+    let levels = levels(study, grid);
+    let rows = levels.iter().map(|repeats| (row(repeats), region(repeats))).collect();
+    table_with_region(&headers, rows)
 }
 
 /// Hits and evictions of a warm experiment, and of a cold one the proof that it was.
@@ -118,9 +120,18 @@ pub fn rate_table(study: &Study, grid: &[usize]) -> String {
         "queue",
         "gates",
     ];
-    let rows: Vec<Vec<String>> =
-        levels(study, grid).iter().map(|repeats| row(repeats, &first_class)).collect();
-    table(&headers, &rows)
+    let levels = levels(study, grid);
+    let rows = levels.iter().map(|repeats| (row(repeats, &first_class), region(repeats))).collect();
+    table_with_region(&headers, rows)
+}
+
+/// What a level's row says of the profile's validity region, if any repeat leaves it.
+fn region(repeats: &[&Report]) -> Option<String> {
+    match (repeats.iter().filter(|report| report.leaves_validity()).count(), repeats.len()) {
+        (0, _) => None,
+        (1, 1) => Some("OUTSIDE".to_owned()),
+        (some, all) => Some(format!("OUTSIDE in {some} of {all}")),
+    }
 }
 
 fn row(repeats: &[&Report], first_class: &str) -> Vec<String> {

@@ -7,7 +7,7 @@ use crate::files::{self, Pending, unwritable};
 use crate::input::Loaded;
 use crate::report_text::merged;
 use crate::study::{print_out, shown};
-use crate::table::{counted, number, table};
+use crate::table::{counted, number, table, table_with_region};
 use scaleproof_pack::grid::What;
 use scaleproof_pack::report::{Origin, RunFacts};
 use scaleproof_pack::report_html::{WhatifPage, whatif_html};
@@ -97,6 +97,7 @@ fn cells<'g>(grid: &'g Grid<'_>) -> impl Iterator<Item = &'g Cell> {
 fn json(grid: &Grid<'_>) -> Value {
     json!({
         "seed": grid.base.manifest.client.request_schedule_seed,
+        "profile": grid.base.profile_facts(),
         "axes": axis_names(grid),
         "rate_axis": grid.rate.as_ref().map(|(axis, _)| &axis.name),
         "within": grid.args.within,
@@ -243,10 +244,9 @@ fn capacity_table(grid: &Grid<'_>) -> String {
             worst(|tail| tail.p95_tpot_over_cutoff),
             configuration.tested.len().to_string(),
         ]);
-        row
+        (row, configuration.capacity_outside_validity().then_some("OUTSIDE"))
     };
-    let rows: Vec<Vec<String>> = grid.configurations.iter().map(row).collect();
-    table(&headers, &rows)
+    table_with_region(&headers, grid.configurations.iter().map(row).collect())
         + "the P95 columns are of the worst class at the capacity; rates counts those simulated\n"
 }
 
@@ -265,10 +265,10 @@ fn rate_table(grid: &Grid<'_>) -> String {
                 number(tested.worst(|tail| tail.p95_tpot_over_cutoff), 2),
                 tested.failing_gates.join(", "),
             ]);
-            rows.push(row);
+            rows.push((row, tested.outside_validity.then_some("OUTSIDE")));
         }
     }
-    table(&headers, &rows)
+    table_with_region(&headers, rows)
 }
 
 /// A character a cell.

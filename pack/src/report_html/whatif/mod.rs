@@ -5,7 +5,7 @@ mod lines;
 
 use super::basis;
 use super::html::{escape, notes, number, page, percent, verdicts, yes};
-use super::sweep::failing_gates;
+use super::sweep::{failing_gates, region};
 use super::table::{NONE, Table};
 use crate::report::RunFacts;
 use crate::whatif::{Cell, Configuration, Tail, Tested};
@@ -138,6 +138,7 @@ fn configuration_table(input: &WhatifPage) -> String {
             failing(c).map_or(NONE.to_owned(), |t| failing_gates(t.failing_gates.iter().map(String::as_str)))
         })
         .column("rates simulated", |c| c.tested.len().to_string())
+        .column("profile's region", |c| region(c.capacity_outside_validity()))
         .html("All configurations")
 }
 
@@ -157,6 +158,7 @@ fn cell_table(input: &WhatifPage, rate_name: &str) -> String {
         .text("failing gates", |row| {
             tested(row).map_or(NONE.to_owned(), |t| failing_gates(t.failing_gates.iter().map(String::as_str)))
         })
+        .column("profile's region", |(_, cell)| region(cell.outside_validity))
         .html("All cells")
 }
 
