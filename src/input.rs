@@ -40,7 +40,8 @@ pub struct Loaded {
 
 /// Before the path of a field of the profile.
 const PROFILE_PREFIX: &str = "profile.";
-/// The most KV blocks of a fleet. The simulator needs some 50 bytes for each.
+/// The most KV blocks of a fleet. Far above any fleet that is planned; if every block had a prompt of its own, the
+/// simulator would need some 250 bytes for each.
 const FLEET_BLOCKS_MAX: u64 = 1 << 27;
 
 /// Loads the scenario that the arguments name, with what they change in it.

@@ -96,7 +96,7 @@ impl Requests {
             Some(old) => (std::mem::take(&mut old.chain), std::mem::take(&mut old.holding)),
             None => Default::default(),
         };
-        chain.reset(request.prompt, request.output, block_size);
+        chain.reset(&request.prompt, request.output, block_size);
         let fresh = Request {
             id: request.id,
             status: Status::Waiting,

@@ -118,7 +118,7 @@ impl VllmScheduler {
         if !self.pool.grow(&mut request.holding, end.min(self.config.max_model_len)) {
             return false;
         }
-        self.pool.register(&mut request.holding, &mut request.chain, end.min(request.known_tokens));
+        self.pool.register(&mut request.holding, &request.chain, end.min(request.known_tokens));
         true
     }
 
@@ -134,7 +134,7 @@ impl VllmScheduler {
             }
             // The last known token is computed in any case, to sample from it.
             let hit_limit = request.known_tokens.saturating_sub(1);
-            self.pool.lookup(&mut request.chain, hit_limit, &mut self.hit);
+            self.pool.lookup(&request.chain, hit_limit, &mut self.hit);
             let hit_tokens = self.hit.tokens();
             let tokens = (request.known_tokens - hit_tokens).min(limit).min(*budget);
             // Who does not fit holds up all behind it.

@@ -96,7 +96,8 @@ impl Engine {
     fn check(&self) {
         let scheduler = &self.scheduler;
         let slots = || scheduler.running.iter().copied().chain(scheduler.waiting.iter());
-        scheduler.pool.assert_sound(slots().map(|slot| &scheduler.requests.get(slot).holding));
+        let holdings = slots().map(|slot| &scheduler.requests.get(slot).holding);
+        scheduler.pool.assert_sound(holdings, self.config.usable_blocks());
         for slot in slots() {
             let request = scheduler.requests.get(slot);
             assert_eq!(scheduler.requests.find(request.id), Some(slot));

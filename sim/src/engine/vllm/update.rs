@@ -64,7 +64,7 @@ impl VllmScheduler {
         // A block that a decode row filled has its name only now that its last token is known.
         if self.config.async_scheduling && request.status == Status::Running {
             let settled = request.computed_tokens - request.placeholders;
-            self.pool.register(&mut request.holding, &mut request.chain, settled);
+            self.pool.register(&mut request.holding, &request.chain, settled);
         }
         match sample {
             Sample::Stop => Some(Finish::Stop),
