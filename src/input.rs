@@ -283,7 +283,9 @@ impl Loaded {
 
     /// A replica's scheduler.
     pub fn engine(&self) -> Box<dyn BatchScheduler + Send> {
-        Box::new(VllmScheduler::new(&self.scenario.scheduler).expect("the scenario's settings were checked"))
+        Box::new(
+            VllmScheduler::grouping(&self.scenario.scheduler).expect("the scenario's settings were checked"),
+        )
     }
 
     /// Refuses a fleet that no memory would hold, before it is made.

@@ -56,6 +56,8 @@ pub enum Event {
     Release(RequestRef),
     /// The front-end of its replica hands a request to the engine.
     Ingested(Slot),
+    /// From now on a token may come too late for this attempt's client.
+    Watch(Slot),
     /// The oldest step in flight on a replica ends.
     StepEnded(u32),
     /// A client's patience ends.
@@ -75,7 +77,7 @@ impl Event {
     fn phase(self) -> u8 {
         match self {
             Event::Arrival(_) | Event::Release(_) => 0,
-            Event::Ingested(_) => 1,
+            Event::Ingested(_) | Event::Watch(_) => 1,
             Event::StepEnded(_) => 2,
             Event::GiveUp(..) => 3,
             Event::Poll => 4,

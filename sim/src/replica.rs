@@ -113,7 +113,10 @@ impl Replica {
     /// Totals so far.
     #[must_use]
     pub fn totals(&self) -> ReplicaTotals {
-        self.totals
+        let mut totals = self.totals;
+        let longest = &mut totals.extremes.context_tokens;
+        *longest = self.engine.longest_grouped_row().max(*longest);
+        totals
     }
 
     /// Whether no step is in flight. Only then does an arrival start one: otherwise the engine's loop is blocked
@@ -128,9 +131,22 @@ impl Replica {
         self.engine.add(request);
     }
 
-    /// Drops a request, whatever state it is in.
-    pub fn abort(&mut self, id: u64) {
+    /// Shows every row of every batch from now on.
+    pub fn list_every_row(&mut self) {
+        self.engine.list_every_row();
+    }
+
+    /// Reports every token of a request when it comes, from now on.
+    pub fn report_each_token(&mut self, id: u64) {
+        self.engine.report_each_token(id);
+    }
+
+    /// Drops a request, whatever state it is in. Returns the tokens that its client was given and that were not reported
+    /// yet.
+    pub fn abort(&mut self, id: u64) -> u32 {
+        let tokens = self.engine.unreported_tokens(id);
         self.engine.abort(id);
+        tokens
     }
 
     /// Schedules the next step if the pipeline has room and there is work. The caller repeats until there is no step
@@ -144,7 +160,7 @@ impl Replica {
         }
         let mut batch = self.spare.pop().unwrap_or_default();
         self.engine.schedule(&mut batch);
-        if batch.rows.is_empty() {
+        if batch.is_empty() {
             self.spare.push(batch);
             let load = self.engine.load();
             return Ok(self.spare.last().map(|batch| Launched { span: None, batch, load }));

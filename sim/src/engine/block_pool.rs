@@ -160,7 +160,10 @@ impl BlockPool {
         fits
     }
 
-    fn take(&mut self, count: u32) -> bool {
+    /// Takes blocks for holdings that will be told later ([`BlockPool::hand_over`]). False, and nothing changes, if
+    /// too few are free.
+    #[must_use]
+    pub fn take(&mut self, count: u32) -> bool {
         if count > self.free {
             return false;
         }
@@ -173,6 +176,11 @@ impl BlockPool {
             named -= self.tree.evict(named);
         }
         true
+    }
+
+    /// Tells `holding` that of the blocks taken it has those that it lacks for its first `tokens` tokens.
+    pub fn hand_over(&self, holding: &mut Holding, tokens: u32) {
+        holding.len += self.lacking(holding, tokens);
     }
 
     /// Names the content of the blocks of `holding` that its first `tokens` tokens fill, as far as they have no name

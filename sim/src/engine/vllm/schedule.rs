@@ -15,11 +15,16 @@ impl VllmScheduler {
             _ if alone => u32::MAX,
             threshold => threshold,
         };
-        self.schedule_running(batch, &mut budget, limit);
+        self.regroup(self.scheduled + 1);
+        if !self.schedule_grouped(batch, &mut budget, limit) {
+            self.dissolve();
+            self.schedule_running(batch, &mut budget, limit);
+        }
         // Memory was short for those who run: nobody new comes in.
         if batch.preempted.is_empty() {
             self.schedule_waiting(batch, &mut budget, limit);
         }
+        self.number_batch(batch);
         self.ended_unreported = false;
     }
 
@@ -42,7 +47,7 @@ impl VllmScheduler {
     }
 
     /// Tokens that a running request could compute now.
-    fn tokens_of_running(&self, slot: Slot) -> u32 {
+    pub(super) fn tokens_of_running(&self, slot: Slot) -> u32 {
         let request = self.requests.get(slot);
         if request.ends_in_flight() {
             return 0;
@@ -63,7 +68,8 @@ impl VllmScheduler {
     ) -> bool {
         while !self.grow(slot, tokens) {
             let victim_index = self.victim_index();
-            let victim = self.running.remove(victim_index);
+            let victim = self.running[victim_index];
+            self.unseat(victim);
             if victim_index < *index {
                 *index -= 1;
                 *budget += self.unschedule(victim, batch);
@@ -112,7 +118,7 @@ impl VllmScheduler {
     }
 
     /// Blocks and names for `tokens` more of a running request. False, and nothing changes, if too few are free.
-    fn grow(&mut self, slot: Slot, tokens: u32) -> bool {
+    pub(super) fn grow(&mut self, slot: Slot, tokens: u32) -> bool {
         let request = self.requests.get_mut(slot);
         let end = request.computed_tokens + tokens;
         if !self.pool.grow(&mut request.holding, end.min(self.config.max_model_len)) {
@@ -159,9 +165,12 @@ impl VllmScheduler {
 
     /// Moves a waiting request to the end of the running ones, with the blocks it hits.
     fn admit(&mut self, slot: Slot, hit_tokens: u32, batch: &mut Batch) {
+        self.admissions += 1;
         let request = self.requests.get_mut(slot);
+        request.seat = self.admissions;
         self.waiting.remove(request.place);
         self.running.push(slot);
+        self.listed.push(slot);
         self.pool.adopt(&mut request.holding, &self.hit);
         if request.status == Status::Preempted {
             batch.resumed.push((request.id, hit_tokens));
@@ -178,7 +187,7 @@ impl VllmScheduler {
     }
 
     /// Writes a request's row and counts its tokens as computed.
-    fn commit(&mut self, slot: Slot, tokens: u32, batch: &mut Batch) {
+    pub(super) fn commit(&mut self, slot: Slot, tokens: u32, batch: &mut Batch) {
         let asynchronous = self.config.async_scheduling;
         let request = self.requests.get_mut(slot);
         let context = request.computed_tokens;
