@@ -99,14 +99,17 @@ impl Event {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     at: Nanos,
-    phase: u8,
-    sequence: u64,
+    /// The phase above the sequence.
+    order: u64,
     event: Event,
 }
 
+/// Bits of an order below its phase.
+const SEQUENCE_BITS: u32 = 60;
+
 impl Entry {
-    fn key(&self) -> (Nanos, u8, u64) {
-        (self.at, self.phase, self.sequence)
+    fn key(&self) -> u128 {
+        (u128::from(self.at.0) << 64) | u128::from(self.order)
     }
 }
 
@@ -148,7 +151,8 @@ impl EventQueue {
         self.sequence += 1;
         self.pending += usize::from(!event.periodic());
         self.sends += usize::from(event.sends());
-        self.heap.push(Entry { at, phase: event.phase(), sequence: self.sequence, event });
+        let order = (u64::from(event.phase()) << SEQUENCE_BITS) | self.sequence;
+        self.heap.push(Entry { at, order, event });
     }
 
     /// Removes the next event and moves time to it.

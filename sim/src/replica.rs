@@ -71,6 +71,8 @@ impl From<&BatchShape> for Extremes {
 /// A replica.
 pub struct Replica {
     engine: Box<dyn BatchScheduler + Send>,
+    /// The engine's.
+    depth: usize,
     in_flight: VecDeque<Batch>,
     spare: Vec<Batch>,
     samples: Vec<Sample>,
@@ -79,15 +81,21 @@ pub struct Replica {
 }
 
 /// What the scheduler has just decided.
-#[derive(Debug)]
 pub struct Launched<'a> {
     /// When the GPU begins and ends the step that is now in flight. None if there is nothing to compute: the engine
     /// waits.
     pub span: Option<(Nanos, Nanos)>,
     /// The decision. Requests may lose their blocks in one without rows.
     pub batch: &'a Batch,
+    engine: &'a dyn BatchScheduler,
+}
+
+impl Launched<'_> {
     /// The engine after it was scheduled.
-    pub load: EngineLoad,
+    #[must_use]
+    pub fn load(&self) -> EngineLoad {
+        self.engine.load()
+    }
 }
 
 impl Replica {
@@ -95,6 +103,7 @@ impl Replica {
     #[must_use]
     pub fn new(engine: Box<dyn BatchScheduler + Send>) -> Replica {
         Replica {
+            depth: engine.depth(),
             engine,
             in_flight: VecDeque::new(),
             spare: Vec::new(),
@@ -155,18 +164,18 @@ impl Replica {
     /// # Errors
     /// If the step-time model gives something that is no time.
     pub fn launch(&mut self, now: Nanos, step_time: &StepTime) -> Result<Option<Launched<'_>>, TimeError> {
-        if self.in_flight.len() >= self.engine.depth() || !self.engine.has_requests() {
+        if self.in_flight.len() >= self.depth || !self.engine.has_requests() {
             return Ok(None);
         }
         let mut batch = self.spare.pop().unwrap_or_default();
         self.engine.schedule(&mut batch);
         if batch.is_empty() {
             self.spare.push(batch);
-            let load = self.engine.load();
-            return Ok(self.spare.last().map(|batch| Launched { span: None, batch, load }));
+            let engine = self.engine.as_ref();
+            return Ok(self.spare.last().map(|batch| Launched { span: None, batch, engine }));
         }
         let shape = BatchShape::of(&batch);
-        let duration = step_time.duration(&shape, self.engine.depth() > 1)?;
+        let duration = step_time.duration(&shape, self.depth > 1)?;
         let begins = now.max(self.gpu_free);
         let ends = begins + duration;
         self.gpu_free = ends;
@@ -176,7 +185,7 @@ impl Replica {
         self.totals.extremes = self.totals.extremes.max((&shape).into());
         self.in_flight.push_back(batch);
         let batch = self.in_flight.back().expect("just pushed");
-        Ok(Some(Launched { span: Some((begins, ends)), batch, load: self.engine.load() }))
+        Ok(Some(Launched { span: Some((begins, ends)), batch, engine: self.engine.as_ref() }))
     }
 
     /// Ends the oldest step: its tokens go to `emitted`.

@@ -11,7 +11,7 @@ use crate::event::{Event, EventQueue, GiveUp, RequestRef, Slot};
 use crate::replica::Replica;
 use crate::setup::{RunConfig, RunError, RunSummary, Server};
 use crate::source::Source;
-use crate::watch::{NoWatcher, Step, Watcher};
+use crate::watch::{Step, Watcher};
 use scaleproof_pack::chance::{self, Stream};
 use scaleproof_pack::experiment::{Observer, Progress};
 use scaleproof_pack::record::Outcome;
@@ -36,7 +36,7 @@ pub fn run(
     observer: &mut dyn Observer,
 ) -> Result<RunSummary, RunError> {
     let replicas = (0..config.replicas).map(|_| Replica::new(engine())).collect();
-    simulate(config, schedule, replicas, observer, &mut NoWatcher)
+    simulate(config, schedule, replicas, observer, None)
 }
 
 /// The same with every step shown to `watcher`, row by row: slower, with the same results.
@@ -55,15 +55,15 @@ pub fn run_watched(
         replica.list_every_row();
         replica
     };
-    simulate(config, schedule, (0..config.replicas).map(listing).collect(), observer, watcher)
+    simulate(config, schedule, (0..config.replicas).map(listing).collect(), observer, Some(watcher))
 }
 
-fn simulate(
-    config: &RunConfig,
-    schedule: &Schedule,
+fn simulate<'a>(
+    config: &'a RunConfig,
+    schedule: &'a Schedule,
     replicas: Vec<Replica>,
-    observer: &mut dyn Observer,
-    watcher: &mut dyn Watcher,
+    observer: &'a mut dyn Observer,
+    watcher: Option<&'a mut dyn Watcher>,
 ) -> Result<RunSummary, RunError> {
     let mut simulation = Simulation {
         config,
@@ -114,7 +114,7 @@ struct Simulation<'a> {
     /// Why the schedule could not be continued. The attempts in flight still end; then the run fails.
     failure: Option<ScheduleError>,
     observer: &'a mut dyn Observer,
-    watcher: &'a mut dyn Watcher,
+    watcher: Option<&'a mut dyn Watcher>,
 }
 
 impl Simulation<'_> {
@@ -321,14 +321,10 @@ impl Simulation<'_> {
             match span {
                 Some((begins, ends)) => {
                     self.events.push(ends, Event::StepEnded(replica));
-                    self.watcher.step(&Step {
-                        replica,
-                        begins,
-                        ends,
-                        batch: launched.batch,
-                        load: launched.load,
-                        attempts: &self.attempts,
-                    });
+                    if let Some(watcher) = &mut self.watcher {
+                        let (batch, load) = (launched.batch, launched.load());
+                        watcher.step(&Step { replica, begins, ends, batch, load, attempts: &self.attempts });
+                    }
                 }
                 // The one request tried gave up its blocks, and others can have them: the engine's loop goes round
                 // again. With a step in flight it waits for that first.

@@ -1,6 +1,7 @@
 //! One file a subcommand.
 
 pub mod analyze;
+pub mod bench;
 pub mod capacity;
 pub mod compare;
 pub mod init;

@@ -84,7 +84,9 @@ impl Simulation<'_> {
         self.last_end = self.last_end.max(ended);
         let record = attempt.record(ended, outcome, reason);
         self.observer.record(&record);
-        self.watcher.ended(&record);
+        if let Some(watcher) = &mut self.watcher {
+            watcher.ended(&record);
+        }
         let resumed_at = ended.max(self.events.now());
         if let Some((next, delay)) = self.source.follower(attempt.request) {
             self.events.push(resumed_at + delay, Event::Release(next));

@@ -6,6 +6,7 @@
 
 use super::super::token_chain::{Run, TokenChain, name_of};
 use scaleproof_pack::hash::IdMap;
+use smallvec::SmallVec;
 
 pub(super) type NodeId = u32;
 pub(super) type CopyId = u32;
@@ -22,8 +23,8 @@ struct Node {
     /// Its copies in the order in which they were registered.
     first: CopyId,
     last: CopyId,
-    /// The runs of tokens around its blocks.
-    runs: Vec<Run>,
+    /// The runs of tokens around its blocks: mostly a prompt's own and its output.
+    runs: SmallVec<[Run; 2]>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -187,7 +188,7 @@ impl Tree {
             let node = self.copies[tail as usize].node;
             let node = &mut self.nodes[node as usize];
             let known = node.runs.last().map_or(0, |run| run.at + 1);
-            node.runs.extend(chain.runs(from, to).iter().filter(|run| run.at >= known));
+            node.runs.extend(chain.runs(from, to).iter().copied().filter(|run| run.at >= known));
             node.end = to;
             return (tail, to);
         }

@@ -107,7 +107,7 @@ impl VllmScheduler {
             return;
         }
         let mut listed = std::mem::take(&mut self.listed);
-        listed.retain(|&slot| {
+        listed.retain(|slot| {
             let joins = self.is_steady(self.requests.get(slot));
             if joins {
                 self.join(slot, number);
@@ -177,8 +177,7 @@ impl VllmScheduler {
             let place = self.left.partition_point(|other| other.seat < left.seat);
             self.left.insert(place, left);
         }
-        let place = self.listed.partition_point(|&other| self.requests.get(other).seat < left.seat);
-        self.listed.insert(place, slot);
+        self.listed.insert(left.seat, slot);
     }
 
     /// The counts of all members are their own again.
@@ -221,14 +220,14 @@ impl VllmScheduler {
         plan.clear();
         let mut blocks = 0;
         let mut left = budget.checked_sub(self.group.members);
-        for (index, &slot) in self.listed.iter().enumerate() {
+        for (index, slot) in self.listed.iter().enumerate() {
             let Some(tokens_left) = left else { break };
             let wanted = self.tokens_of_running(slot).min(limit);
             // The members behind it have not taken their tokens yet when its turn comes.
             let tokens = if wanted <= tokens_left {
                 wanted
             } else {
-                let members_before = self.running_place(slot) - index;
+                let members_before = self.running.place(self.requests.get(slot).seat) - index;
                 wanted.min(tokens_left + self.group.members - members_before as u32)
             };
             left = tokens_left.checked_sub(tokens);
@@ -248,6 +247,7 @@ impl VllmScheduler {
         if !batch.is_empty() {
             self.scheduled += 1;
             batch.number = self.scheduled;
+            self.row_slots.launch(batch.number);
             self.group.updated_before = self.updated;
         }
     }
@@ -292,7 +292,7 @@ impl VllmScheduler {
     pub fn rows(&self, batch: &Batch) -> Vec<Row> {
         let mut listed = batch.rows.iter().peekable();
         let mut rows = Vec::new();
-        for &slot in &self.running {
+        for slot in self.running.iter() {
             let request = self.requests.get(slot);
             if request.grouped_from > 0 {
                 let context = request.computed_tokens + (batch.number - request.grouped_from) as u32;
@@ -304,21 +304,15 @@ impl VllmScheduler {
         rows
     }
 
-    pub(super) fn running_place(&self, slot: Slot) -> usize {
-        let seat = self.requests.get(slot).seat;
-        self.running.partition_point(|&other| self.requests.get(other).seat < seat)
-    }
-
     /// Takes a request out of the running ones.
     pub(super) fn unseat(&mut self, slot: Slot) {
         debug_assert_eq!(self.requests.get(slot).status, Status::Running);
         if self.requests.get(slot).grouped_from > 0 {
             self.leave(slot);
         }
-        self.running.remove(self.running_place(slot));
         let seat = self.requests.get(slot).seat;
-        let place = self.listed.partition_point(|&other| self.requests.get(other).seat < seat);
-        self.listed.remove(place);
+        self.running.remove(seat);
+        self.listed.remove(seat);
     }
 }
 

@@ -5,6 +5,7 @@ mod group;
 mod queue;
 mod request;
 mod schedule;
+mod seats;
 #[cfg(test)]
 mod tests;
 mod update;
@@ -12,6 +13,7 @@ mod update;
 use group::{DecodeGroup, Left};
 use queue::WaitingQueue;
 use request::{Requests, Slot, Status};
+use seats::{RowSlots, Seats};
 
 use super::block_pool::{BlockPool, Hit};
 use super::{
@@ -26,15 +28,16 @@ pub struct VllmScheduler {
     pool: BlockPool,
     requests: Requests,
     /// In the order of admission.
-    running: Vec<Slot>,
+    running: Seats,
     /// Those of them that are not grouped.
-    listed: Vec<Slot>,
+    listed: Seats,
     group: DecodeGroup,
     /// In the order of their seats.
     left: Vec<Left>,
     /// Batches with rows that were scheduled, and how many of them were updated: they are numbered from 1.
     scheduled: u64,
     updated: u64,
+    row_slots: RowSlots,
     waiting: WaitingQueue,
     /// Whether a request ended since the last `schedule`: the workers still have to be told, so one more call is due.
     ended_unreported: bool,
@@ -58,12 +61,13 @@ impl VllmScheduler {
         Ok(VllmScheduler {
             pool: BlockPool::new(config.num_blocks, config.block_size, config.enable_prefix_caching),
             requests: Requests::default(),
-            running: Vec::new(),
-            listed: Vec::new(),
+            running: Seats::default(),
+            listed: Seats::default(),
             group: DecodeGroup::new(false, config.block_size),
             left: Vec::new(),
             scheduled: 0,
             updated: 0,
+            row_slots: RowSlots::default(),
             waiting: WaitingQueue::new(config.policy),
             ended_unreported: false,
             arrivals: 0,
@@ -102,7 +106,7 @@ impl VllmScheduler {
 
     /// The running requests, in their order.
     pub fn running(&self) -> impl Iterator<Item = u64> {
-        self.running.iter().map(|&slot| self.requests.get(slot).id)
+        self.running.iter().map(|slot| self.requests.get(slot).id)
     }
 
     /// The waiting requests, in the order in which they are tried.

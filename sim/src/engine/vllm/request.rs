@@ -98,6 +98,13 @@ impl Requests {
         self.by_id.get(&id).copied()
     }
 
+    /// Whether a request is known, and in this slot.
+    pub fn holds(&self, slot: Slot, id: u64) -> bool {
+        self.slots
+            .get(slot as usize)
+            .is_some_and(|request| request.id == id && request.status != Status::Finished)
+    }
+
     pub fn get(&self, slot: Slot) -> &Request {
         &self.slots[slot as usize]
     }

@@ -31,7 +31,7 @@ impl VllmScheduler {
     fn schedule_running(&mut self, batch: &mut Batch, budget: &mut u32, limit: u32) {
         let mut index = 0;
         while index < self.running.len() && *budget > 0 {
-            let slot = self.running[index];
+            let slot = self.running.at(index);
             let tokens = self.tokens_of_running(slot).min(limit).min(*budget);
             if tokens == 0 {
                 index += 1;
@@ -68,7 +68,7 @@ impl VllmScheduler {
     ) -> bool {
         while !self.grow(slot, tokens) {
             let victim_index = self.victim_index();
-            let victim = self.running[victim_index];
+            let victim = self.running.at(victim_index);
             self.unseat(victim);
             if victim_index < *index {
                 *index -= 1;
@@ -88,7 +88,7 @@ impl VllmScheduler {
             SchedulingPolicy::Fcfs => last,
             SchedulingPolicy::Priority => (0..=last)
                 .max_by_key(|&index| {
-                    let request = self.requests.get(self.running[index]);
+                    let request = self.requests.get(self.running.at(index));
                     (request.priority, request.rank)
                 })
                 .unwrap_or(last),
@@ -100,6 +100,7 @@ impl VllmScheduler {
         let request = self.requests.get_mut(slot);
         let Some(position) = batch.rows.iter().position(|row| row.id == request.id) else { return 0 };
         let row = batch.rows.remove(position);
+        self.row_slots.next.remove(position);
         request.in_flight_tokens -= row.tokens;
         row.tokens
     }
@@ -169,8 +170,8 @@ impl VllmScheduler {
         let request = self.requests.get_mut(slot);
         request.seat = self.admissions;
         self.waiting.remove(request.place);
-        self.running.push(slot);
-        self.listed.push(slot);
+        self.running.insert(request.seat, slot);
+        self.listed.insert(request.seat, slot);
         self.pool.adopt(&mut request.holding, &self.hit);
         if request.status == Status::Preempted {
             batch.resumed.push((request.id, hit_tokens));
@@ -192,6 +193,7 @@ impl VllmScheduler {
         let request = self.requests.get_mut(slot);
         let context = request.computed_tokens;
         let samples = tokens >= request.pending_tokens();
+        self.row_slots.next.push(slot);
         batch.rows.push(Row {
             id: request.id,
             tokens,

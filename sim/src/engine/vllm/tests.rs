@@ -95,7 +95,7 @@ impl Engine {
 
     fn check(&self) {
         let scheduler = &self.scheduler;
-        let slots = || scheduler.running.iter().copied().chain(scheduler.waiting.iter());
+        let slots = || scheduler.running.iter().chain(scheduler.waiting.iter());
         let holdings = slots().map(|slot| &scheduler.requests.get(slot).holding);
         scheduler.pool.assert_sound(holdings, self.config.usable_blocks());
         for slot in slots() {

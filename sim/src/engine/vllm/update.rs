@@ -11,10 +11,14 @@ impl VllmScheduler {
             return;
         }
         self.updated = batch.number;
+        let slots = self.row_slots.land(batch.number);
+        debug_assert_eq!(batch.rows.len(), slots.len(), "batches are updated in the order of their calls");
         let mut left = 0;
-        for (row, &sample) in batch.rows.iter().zip(samples) {
+        for ((row, &sample), &slot) in batch.rows.iter().zip(samples).zip(&slots) {
             // Aborted while the step ran, or ended by the step before: the row was in vain.
-            let Some(slot) = self.requests.find(row.id) else { continue };
+            if !self.requests.holds(slot, row.id) {
+                continue;
+            }
             self.update_left(batch.number, Some(self.requests.get(slot).seat), &mut left, emitted);
             if self.requests.get(slot).grouped_from > 0 {
                 // Its first batches in flight were listed. A member's counts follow from their numbers.
@@ -30,14 +34,14 @@ impl VllmScheduler {
         }
         self.update_left(batch.number, None, &mut left, emitted);
         self.left.retain(|left| left.to > batch.number);
+        self.row_slots.give_back(slots);
     }
 
     /// Updates with the grouped rows of those who have left since, as far as they ran before `seat`.
     fn update_left(&mut self, number: u64, seat: Option<u64>, next: &mut usize, emitted: &mut Vec<Emitted>) {
         while let Some(&left) = self.left.get(*next).filter(|left| seat.is_none_or(|seat| left.seat < seat)) {
             *next += 1;
-            let known = self.requests.find(left.id) == Some(left.slot);
-            if !known || number < left.from || left.to < number {
+            if !self.requests.holds(left.slot, left.id) || number < left.from || left.to < number {
                 continue;
             }
             self.drain(left.slot, 1);
