@@ -86,6 +86,10 @@ pub enum Command {
     ///
     /// Example: scaleproof man | man -l -
     Man(ManArgs),
+    /// Measure whole runs: CPU seconds, requests per CPU-second, simulated seconds per second, peak memory
+    ///
+    /// Example: scaleproof bench --quick
+    Bench(BenchArgs),
     /// Drive the scheduler through a recorded case, call by call, and print its decisions as JSON lines
     ///
     /// Example: scaleproof oracle case.json
@@ -108,6 +112,7 @@ impl Command {
             | Command::Import(_)
             | Command::Model(_)
             | Command::Accuracy(_)
+            | Command::Bench(_)
             | Command::Lint(_)
             | Command::Init(_)
             | Command::Completions(_)
@@ -426,6 +431,29 @@ pub struct AccuracyArgs {
     /// How to print the result
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
+}
+
+/// Arguments of `bench`.
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// Only what takes less than a second
+    #[arg(long)]
+    pub quick: bool,
+    /// Only the works whose names begin so
+    #[arg(long, value_name = "NAME")]
+    pub only: Option<String>,
+    /// Also replay this trace, of Mooncake's format
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Run each work so often and take the medians
+    #[arg(long, value_name = "K", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeats: u32,
+    /// How to print the result
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+    /// Run one command and print what it used
+    #[arg(last = true, hide = true)]
+    pub command: Vec<std::ffi::OsString>,
 }
 
 /// Arguments of `oracle`.

@@ -44,7 +44,8 @@ pub struct Loaded {
 
 /// Before the path of a field of the profile.
 const PROFILE_PREFIX: &str = "profile.";
-/// The most KV blocks of a fleet. The simulator needs some 50 bytes for each.
+/// The most KV blocks of a fleet. Far above any fleet that is planned; if every block had a prompt of its own, the
+/// simulator would need some 250 bytes for each.
 const FLEET_BLOCKS_MAX: u64 = 1 << 27;
 
 /// Loads the scenario that the arguments name, with what they change in it.
@@ -362,7 +363,9 @@ impl Loaded {
 
     /// A replica's scheduler.
     pub fn engine(&self) -> Box<dyn BatchScheduler + Send> {
-        Box::new(VllmScheduler::new(&self.scenario.scheduler).expect("the scenario's settings were checked"))
+        Box::new(
+            VllmScheduler::grouping(&self.scenario.scheduler).expect("the scenario's settings were checked"),
+        )
     }
 
     /// Refuses a fleet that no memory would hold, before it is made.

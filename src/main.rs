@@ -51,6 +51,7 @@ fn main() -> ExitCode {
         Command::Accuracy(args) => commands::accuracy::run(args),
         Command::Completions(args) => commands::manual::completions(args),
         Command::Man(args) => commands::manual::man(args),
+        Command::Bench(args) => commands::bench::run(args),
         Command::Oracle(args) => commands::oracle::run(args),
     };
     match outcome {

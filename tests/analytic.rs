@@ -178,7 +178,7 @@ fn repeat(case: &Case, load: f64, number: u64) -> (f64, f64, f64) {
     let (schedule, plain) = schedule(case, load, number);
     let (config, engine) = config(case.seats);
     let mut collected = Collected::default();
-    run(&config, &schedule, &|| Box::new(VllmScheduler::new(&engine).unwrap()), &mut collected).unwrap();
+    run(&config, &schedule, &|| Box::new(VllmScheduler::grouping(&engine).unwrap()), &mut collected).unwrap();
     assert_eq!(collected.waits_s.len(), REQUESTS);
     let span = collected.last_end_s;
     let sampled: Vec<f64> =

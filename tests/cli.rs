@@ -327,3 +327,20 @@ fn a_warm_experiment_measures_once_the_cache_is_warm() {
         scenario.run(&["simulate", "small", "--cache", "cold", "--rps", "20", "--format", "json"]).json();
     assert!(cold["prefix_cache"]["hit_share"].as_f64().unwrap() < 0.001);
 }
+
+#[test]
+fn a_bench_measures_whole_runs() {
+    let scenario = Scenario::new();
+    let bench = ["bench", "--only", "worked-24", "--repeats", "1"];
+    let measured = scenario.run(&[&bench[..], &["--format", "json"]].concat()).expect(0).json();
+    let row = &measured[0];
+    assert_eq!(measured.as_array().unwrap().len(), 1);
+    assert!(row["requests"].as_u64().unwrap() >= 22_000, "{row}");
+    for key in ["cpu_s", "wall_s", "peak_mib", "requests_per_cpu_s", "simulated_s_per_s"] {
+        assert!(row[key].as_f64().unwrap() > 0.0, "{key} in {row}");
+    }
+    let text = scenario.run(&bench).expect(0).out;
+    assert!(text.contains("worked-24") && text.contains("one run each"), "{text}");
+    scenario.run(&["bench", "--only", "nothing"]).refuses(&["found no work to measure", "worked-24"]);
+    scenario.run(&["bench", "--only", "replay-16", "--trace", "absent"]).fails(3, &["absent"]);
+}

@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 
 use scaleproof_sim::engine::oracle;
 
-/// The first difference between a case's recording and a run of it.
+/// The first difference between a case's recording and a run of it, row by row or as the simulator steps.
 fn difference(name: &str, case: &str, expected: &[&str]) -> Option<String> {
-    match oracle::run(case) {
-        Ok(got) => oracle::first_difference(expected, &got).map(|difference| format!("{name}: {difference}")),
-        Err(error) => Some(format!("{name}: {error}")),
-    }
+    let differs = |how: &str, run: Result<Vec<String>, oracle::OracleError>| match run {
+        Ok(got) => oracle::first_difference(expected, &got).map(|found| format!("{name}{how}: {found}")),
+        Err(error) => Some(format!("{name}{how}: {error}")),
+    };
+    differs("", oracle::run(case)).or_else(|| differs(", grouping", oracle::run_grouping(case)))
 }
 
 /// The files of a folder that end in `extension`, in order. None if there is no such folder.

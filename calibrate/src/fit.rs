@@ -79,7 +79,9 @@ impl Bench {
         let replicas = self.manifest.engine.placement.replicas;
         let config = scenario.run_config(&self.manifest, profile, replicas);
         let engine = || -> Box<dyn BatchScheduler + Send> {
-            Box::new(VllmScheduler::new(&scenario.scheduler).expect("the scenario's settings were checked"))
+            Box::new(
+                VllmScheduler::grouping(&scenario.scheduler).expect("the scenario's settings were checked"),
+            )
         };
         let mut analyzer = Analyzer::new(&self.manifest);
         let summary = scaleproof_sim::run(&config, schedule, &engine, &mut analyzer)?;

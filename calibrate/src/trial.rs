@@ -153,7 +153,7 @@ impl Trial {
             enough: Enough { successes: 0, max_requests: 0 },
         };
         let engine = || -> Box<dyn BatchScheduler + Send> {
-            Box::new(VllmScheduler::new(&scheduler).expect("a profile's settings were checked"))
+            Box::new(VllmScheduler::grouping(&scheduler).expect("a profile's settings were checked"))
         };
         let mut collected = Collected { counted: self.counted.clone(), ..Collected::default() };
         let summary = scaleproof_sim::run(&config, schedule, &engine, &mut collected)?;

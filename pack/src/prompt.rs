@@ -41,6 +41,12 @@ impl TokenStream {
         Self::of(4, request)
     }
 
+    /// Whether it is the output of a request.
+    #[must_use]
+    pub fn is_output(self) -> bool {
+        matches!(self.0 >> Self::KIND_SHIFT, 3 | 4)
+    }
+
     /// A shared prefix group.
     #[must_use]
     pub fn group(group: u64) -> TokenStream {

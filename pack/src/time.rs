@@ -39,7 +39,7 @@ impl Nanos {
     /// NaN, infinity, a negative value, and more than [`Nanos::MAX_SECONDS`].
     pub fn from_seconds(seconds: f64) -> Result<Nanos, TimeError> {
         if seconds.is_finite() && (0.0..=Self::MAX_SECONDS).contains(&seconds) {
-            Ok(Nanos((seconds * 1e9).round() as u64))
+            Ok(Nanos(rounded(seconds * 1e9)))
         } else {
             Err(TimeError { seconds })
         }
@@ -70,6 +70,13 @@ impl Nanos {
     pub fn since(self, earlier: Nanos) -> Nanos {
         Nanos(self.0.saturating_sub(earlier.0))
     }
+}
+
+/// The nearest whole number to one that is not negative, the upper one of two. Exact: below 2^53 the fraction is, and
+/// above there is none.
+fn rounded(value: f64) -> u64 {
+    let whole = value as u64;
+    whole + u64::from(value - whole as f64 >= 0.5)
 }
 
 impl Add for Nanos {
@@ -131,6 +138,15 @@ mod tests {
             ["2023-02-29", "2023-13-01", "2023-00-01", "2023-1-01", "2023-01-32", "2023-01", "+023-01-01", ""]
         {
             assert_eq!(civil_day(bad), None, "{bad}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn rounding_is_the_standard_librarys(value in 0.0..1e19_f64, small in 0.0..3.0_f64, exponent in -20_i32..64) {
+            for value in [value, small, small.exp2(), 2f64.powi(exponent), 2f64.powi(exponent).next_down(), 0.5, 2.5] {
+                proptest::prop_assert_eq!(super::rounded(value), value.round() as u64);
+            }
         }
     }
 

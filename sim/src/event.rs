@@ -56,6 +56,8 @@ pub enum Event {
     Release(RequestRef),
     /// The front-end of its replica hands a request to the engine.
     Ingested(Slot),
+    /// From now on a token may come too late for this attempt's client.
+    Watch(Slot),
     /// The oldest step in flight on a replica ends.
     StepEnded(u32),
     /// A client's patience ends.
@@ -75,7 +77,7 @@ impl Event {
     fn phase(self) -> u8 {
         match self {
             Event::Arrival(_) | Event::Release(_) => 0,
-            Event::Ingested(_) => 1,
+            Event::Ingested(_) | Event::Watch(_) => 1,
             Event::StepEnded(_) => 2,
             Event::GiveUp(..) => 3,
             Event::Poll => 4,
@@ -97,14 +99,17 @@ impl Event {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     at: Nanos,
-    phase: u8,
-    sequence: u64,
+    /// The phase above the sequence.
+    order: u64,
     event: Event,
 }
 
+/// Bits of an order below its phase.
+const SEQUENCE_BITS: u32 = 60;
+
 impl Entry {
-    fn key(&self) -> (Nanos, u8, u64) {
-        (self.at, self.phase, self.sequence)
+    fn key(&self) -> u128 {
+        (u128::from(self.at.0) << 64) | u128::from(self.order)
     }
 }
 
@@ -146,7 +151,8 @@ impl EventQueue {
         self.sequence += 1;
         self.pending += usize::from(!event.periodic());
         self.sends += usize::from(event.sends());
-        self.heap.push(Entry { at, phase: event.phase(), sequence: self.sequence, event });
+        let order = (u64::from(event.phase()) << SEQUENCE_BITS) | self.sequence;
+        self.heap.push(Entry { at, order, event });
     }
 
     /// Removes the next event and moves time to it.

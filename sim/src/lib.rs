@@ -6,7 +6,7 @@
 mod attempt;
 pub mod chrome_trace;
 pub mod engine;
-mod event;
+pub mod event;
 pub mod hardware;
 pub mod profile;
 mod replica;

@@ -90,6 +90,8 @@ impl From<&BatchShape> for Extremes {
 /// A replica.
 pub struct Replica {
     engine: Box<dyn BatchScheduler + Send>,
+    /// The engine's.
+    depth: usize,
     in_flight: VecDeque<Batch>,
     spare: Vec<Batch>,
     samples: Vec<Sample>,
@@ -98,15 +100,21 @@ pub struct Replica {
 }
 
 /// What the scheduler has just decided.
-#[derive(Debug)]
 pub struct Launched<'a> {
     /// When the GPU begins and ends the step that is now in flight. None if there is nothing to compute: the engine
     /// waits.
     pub span: Option<(Nanos, Nanos)>,
     /// The decision. Requests may lose their blocks in one without rows.
     pub batch: &'a Batch,
+    engine: &'a dyn BatchScheduler,
+}
+
+impl Launched<'_> {
     /// The engine after it was scheduled.
-    pub load: EngineLoad,
+    #[must_use]
+    pub fn load(&self) -> EngineLoad {
+        self.engine.load()
+    }
 }
 
 impl Replica {
@@ -114,6 +122,7 @@ impl Replica {
     #[must_use]
     pub fn new(engine: Box<dyn BatchScheduler + Send>) -> Replica {
         Replica {
+            depth: engine.depth(),
             engine,
             in_flight: VecDeque::new(),
             spare: Vec::new(),
@@ -132,7 +141,10 @@ impl Replica {
     /// Totals so far.
     #[must_use]
     pub fn totals(&self) -> ReplicaTotals {
-        self.totals
+        let mut totals = self.totals;
+        let longest = &mut totals.extremes.context_tokens;
+        *longest = self.engine.longest_grouped_row().max(*longest);
+        totals
     }
 
     /// Whether no step is in flight. Only then does an arrival start one: otherwise the engine's loop is blocked
@@ -147,9 +159,22 @@ impl Replica {
         self.engine.add(request);
     }
 
-    /// Drops a request, whatever state it is in.
-    pub fn abort(&mut self, id: u64) {
+    /// Shows every row of every batch from now on.
+    pub fn list_every_row(&mut self) {
+        self.engine.list_every_row();
+    }
+
+    /// Reports every token of a request when it comes, from now on.
+    pub fn report_each_token(&mut self, id: u64) {
+        self.engine.report_each_token(id);
+    }
+
+    /// Drops a request, whatever state it is in. Returns the tokens that its client was given and that were not reported
+    /// yet.
+    pub fn abort(&mut self, id: u64) -> u32 {
+        let tokens = self.engine.unreported_tokens(id);
         self.engine.abort(id);
+        tokens
     }
 
     /// Schedules the next step if the pipeline has room and there is work. The caller repeats until there is no step
@@ -162,18 +187,18 @@ impl Replica {
         now: Nanos,
         step_time: &StepTime,
     ) -> Result<Option<Launched<'_>>, StepTimeError> {
-        if self.in_flight.len() >= self.engine.depth() || !self.engine.has_requests() {
+        if self.in_flight.len() >= self.depth || !self.engine.has_requests() {
             return Ok(None);
         }
         let mut batch = self.spare.pop().unwrap_or_default();
         self.engine.schedule(&mut batch);
-        if batch.rows.is_empty() {
+        if batch.is_empty() {
             self.spare.push(batch);
-            let load = self.engine.load();
-            return Ok(self.spare.last().map(|batch| Launched { span: None, batch, load }));
+            let engine = self.engine.as_ref();
+            return Ok(self.spare.last().map(|batch| Launched { span: None, batch, engine }));
         }
         let shape = BatchShape::of(&batch);
-        let duration = step_time.duration(&shape, self.engine.depth() > 1)?;
+        let duration = step_time.duration(&shape, self.depth > 1)?;
         let begins = now.max(self.gpu_free);
         let ends = begins + duration;
         self.gpu_free = ends;
@@ -185,7 +210,7 @@ impl Replica {
         self.totals.extremes = self.totals.extremes.max((&shape).into());
         self.in_flight.push_back(batch);
         let batch = self.in_flight.back().expect("just pushed");
-        Ok(Some(Launched { span: Some((begins, ends)), batch, load: self.engine.load() }))
+        Ok(Some(Launched { span: Some((begins, ends)), batch, engine: self.engine.as_ref() }))
     }
 
     /// Ends the oldest step: its tokens go to `emitted`.

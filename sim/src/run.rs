@@ -11,7 +11,7 @@ use crate::event::{Event, EventQueue, GiveUp, RequestRef, Slot};
 use crate::replica::Replica;
 use crate::setup::{RunConfig, RunError, RunSummary, Server};
 use crate::source::Source;
-use crate::watch::{NoWatcher, Step, Watcher};
+use crate::watch::{Step, Watcher};
 use scaleproof_pack::chance::{self, Stream};
 use scaleproof_pack::experiment::{Observer, Progress};
 use scaleproof_pack::record::Outcome;
@@ -35,10 +35,11 @@ pub fn run(
     engine: &dyn Fn() -> Box<dyn BatchScheduler + Send>,
     observer: &mut dyn Observer,
 ) -> Result<RunSummary, RunError> {
-    run_watched(config, schedule, engine, observer, &mut NoWatcher)
+    let replicas = (0..config.replicas).map(|_| Replica::new(engine())).collect();
+    simulate(config, schedule, replicas, observer, None)
 }
 
-/// The same with every step shown to `watcher`.
+/// The same with every step shown to `watcher`, row by row: slower, with the same results.
 ///
 /// # Errors
 /// As [`run`].
@@ -49,7 +50,21 @@ pub fn run_watched(
     observer: &mut dyn Observer,
     watcher: &mut dyn Watcher,
 ) -> Result<RunSummary, RunError> {
-    let replicas = (0..config.replicas).map(|_| Replica::new(engine())).collect();
+    let listing = |_| {
+        let mut replica = Replica::new(engine());
+        replica.list_every_row();
+        replica
+    };
+    simulate(config, schedule, (0..config.replicas).map(listing).collect(), observer, Some(watcher))
+}
+
+fn simulate<'a>(
+    config: &'a RunConfig,
+    schedule: &'a Schedule,
+    replicas: Vec<Replica>,
+    observer: &'a mut dyn Observer,
+    watcher: Option<&'a mut dyn Watcher>,
+) -> Result<RunSummary, RunError> {
     let mut simulation = Simulation {
         config,
         replicas,
@@ -99,7 +114,7 @@ struct Simulation<'a> {
     /// Why the schedule could not be continued. The attempts in flight still end; then the run fails.
     failure: Option<ScheduleError>,
     observer: &'a mut dyn Observer,
-    watcher: &'a mut dyn Watcher,
+    watcher: Option<&'a mut dyn Watcher>,
 }
 
 impl Simulation<'_> {
@@ -132,6 +147,7 @@ impl Simulation<'_> {
                 }
                 Event::Release(request) => self.send(request, now)?,
                 Event::Ingested(slot) => self.ingested(slot, now)?,
+                Event::Watch(slot) => self.watch(slot),
                 Event::StepEnded(replica) => self.step_ended(replica, now)?,
                 Event::GiveUp(slot, why) => self.give_up(slot, why, now),
                 Event::Poll => self.poll(now),
@@ -256,9 +272,27 @@ impl Simulation<'_> {
         let Some(attempt) = self.attempts.get_mut(slot) else { return };
         let first = attempt.patience(self.config.ttft_timeout);
         let second = attempt.deadline.filter(|_| first != attempt.deadline);
+        let watch_from = self.watch_from(slot).map(|from| from.max(self.events.now()));
         for (at, why) in first.into_iter().chain(second) {
             self.events.push(at, Event::GiveUp(slot, why));
         }
+        if let Some(from) = watch_from {
+            self.events.push(from, Event::Watch(slot));
+        }
+    }
+
+    /// From when on a token may reach the client after its patience has ended, although it was there before.
+    fn watch_from(&self, slot: Slot) -> Option<Nanos> {
+        let on_the_way = self.config.front_end.output_token;
+        let (until, _) = self.attempts.get(slot)?.deadline.filter(|_| on_the_way > Nanos::ZERO)?;
+        Some(Nanos(until.0.saturating_sub(on_the_way.0)))
+    }
+
+    /// Each further token of an attempt is looked at when it comes.
+    fn watch(&mut self, slot: Slot) {
+        let Some(attempt) = self.attempts.get(slot).filter(|attempt| attempt.in_engine) else { return };
+        let replica = attempt.replica.expect("it is in an engine");
+        self.replicas[replica as usize].report_each_token(slot.engine_id());
     }
 
     fn ingested(&mut self, slot: Slot, now: Nanos) -> Result<(), RunError> {
@@ -270,6 +304,9 @@ impl Simulation<'_> {
         let (prompt, output) = self.source.prompt(request).expect("it is in the schedule");
         let id = slot.engine_id();
         self.replicas[replica as usize].add(EngineRequest { id, prompt, output, max_tokens, priority });
+        if self.watch_from(slot).is_some_and(|from| from <= now) {
+            self.watch(slot);
+        }
         if self.replicas[replica as usize].is_idle() {
             self.launch_steps(replica, now)?;
         }
@@ -284,14 +321,10 @@ impl Simulation<'_> {
             match span {
                 Some((begins, ends)) => {
                     self.events.push(ends, Event::StepEnded(replica));
-                    self.watcher.step(&Step {
-                        replica,
-                        begins,
-                        ends,
-                        batch: launched.batch,
-                        load: launched.load,
-                        attempts: &self.attempts,
-                    });
+                    if let Some(watcher) = &mut self.watcher {
+                        let (batch, load) = (launched.batch, launched.load());
+                        watcher.step(&Step { replica, begins, ends, batch, load, attempts: &self.attempts });
+                    }
                 }
                 // The one request tried gave up its blocks, and others can have them: the engine's loop goes round
                 // again. With a step in flight it waits for that first.

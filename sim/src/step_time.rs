@@ -91,7 +91,7 @@ pub struct BatchShape {
     pub prefill_pairs: u64,
     /// Sum of context over prefill rows.
     pub prefill_context: u64,
-    /// The longest row: its context and its tokens.
+    /// The longest row that is not grouped: its context and its tokens.
     pub longest_row: u32,
 }
 
@@ -99,7 +99,14 @@ impl BatchShape {
     /// The sums of a batch.
     #[must_use]
     pub fn of(batch: &Batch) -> BatchShape {
-        let mut shape = BatchShape { rows: batch.rows.len() as u32, ..Default::default() };
+        let grouped = batch.grouped;
+        let mut shape = BatchShape {
+            tokens: u64::from(grouped.count),
+            rows: batch.rows.len() as u32 + grouped.count,
+            sampled: grouped.count,
+            decode_context: grouped.context + u64::from(grouped.count),
+            ..Default::default()
+        };
         for row in &batch.rows {
             let (q, c) = (u64::from(row.tokens), u64::from(row.context));
             shape.tokens += q;

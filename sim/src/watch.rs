@@ -15,12 +15,6 @@ pub trait Watcher {
     fn ended(&mut self, _record: &Record) {}
 }
 
-/// A watcher that looks at nothing.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoWatcher;
-
-impl Watcher for NoWatcher {}
-
 /// A step that was put in flight.
 pub struct Step<'a> {
     /// Where.

@@ -2,6 +2,7 @@
 
 pub mod accuracy;
 pub mod analyze;
+pub mod bench;
 pub mod capacity;
 pub mod compare;
 pub mod import;

@@ -19,6 +19,7 @@ use scaleproof_pack::schedule::{Load, Release, Schedule};
 use scaleproof_pack::time::Nanos;
 use scaleproof_pack::timeline::TimelineRow;
 use scaleproof_pack::trace::Trace;
+use scaleproof_sim::engine::vllm::VllmScheduler;
 use scaleproof_sim::engine::{BatchScheduler, EngineConfig};
 use scaleproof_sim::profile::Profile;
 use scaleproof_sim::scenario::Scenario;
@@ -67,10 +68,21 @@ fn read(case: &Case) -> Read {
     Read { manifest, scheduler: scenario.scheduler, schedule, config }
 }
 
+/// Row by row, each step watched.
 fn simulate(read: &Read) -> (Collected, RunSummary) {
+    simulate_with(read, || Box::new(Watched::new(&read.scheduler, read.unshared())))
+}
+
+/// As the commands simulate: requests that decode are stepped together.
+fn simulate_grouping(read: &Read) -> (Collected, RunSummary) {
+    simulate_with(read, || Box::new(VllmScheduler::grouping(&read.scheduler).unwrap()))
+}
+
+fn simulate_with(
+    read: &Read,
+    engine: impl Fn() -> Box<dyn BatchScheduler + Send>,
+) -> (Collected, RunSummary) {
     let mut collected = Collected::default();
-    let engine =
-        || -> Box<dyn BatchScheduler + Send> { Box::new(Watched::new(&read.scheduler, read.unshared())) };
     let summary = run(&read.config, &read.schedule, &engine, &mut collected)
         .unwrap_or_else(|error| panic!("the run did not end: {error}"));
     (collected, summary)
@@ -231,12 +243,13 @@ impl Read {
         self.check_clients(&collected.records);
         self.check_samples(&collected);
         self.check_report(&collected);
-        let (again, summary_again) = simulate(self);
-        assert!(
-            collected.records == again.records && collected.samples == again.samples,
-            "not the same twice"
-        );
-        assert_eq!(summary, summary_again);
+        for (again, summary_again) in [simulate_grouping(self), simulate_grouping(self)] {
+            assert!(
+                collected.records == again.records && collected.samples == again.samples,
+                "not the same twice, or row by row"
+            );
+            assert_eq!(summary, summary_again);
+        }
     }
 }
 

@@ -1,60 +1,48 @@
 //! The KV blocks of one engine: who holds them, which are free in what order, and which hold what prefix.
 //!
-//! A block is free (in the free queue, with or without content that a prompt may hit) or referenced by one or more
-//! requests. Blocks are taken from the queue's head. A released block goes to the head if its content has no name
-//! (nobody can hit it) and to the tail otherwise, so that the least recently used content is evicted first.
+//! A block is free (with or without content that a prompt may hit) or referenced by one or more requests. Free blocks
+//! are taken from a queue's head. A released block goes to the head if its content has no name (nobody can hit it) and
+//! to the tail otherwise, so that the least recently used content is evicted first.
+//!
+//! Which block it is makes no difference to anybody, so blocks have no numbers here: those without a name, which are
+//! always the first in the queue, are counted, and named ones are kept as runs (`tree`). What a request does to the
+//! pool costs the same however many blocks it concerns.
+
+mod tree;
 
 use super::token_chain::TokenChain;
-
-/// No block: the null block is never free and never has content.
-const NULL: u32 = 0;
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Block {
-    /// The name of its content, if `cached`.
-    hash: u64,
-    refs: u32,
-    free_prev: u32,
-    free_next: u32,
-    /// Neighbours in the chain of its bucket, if `cached`.
-    chain_prev: u32,
-    chain_next: u32,
-    cached: bool,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Bucket {
-    first: u32,
-    last: u32,
-}
+use tree::{CopyId, NULL, Tree};
 
 /// The blocks one request holds, in the order of its tokens.
 #[derive(Clone, Debug, Default)]
 pub struct Holding {
-    blocks: Vec<u32>,
+    len: u32,
     /// How many of them, from the first, have a name.
     registered: u32,
+    /// Where the named ones are: a copy, and all that was ever cut off its end up to that block.
+    parts: Vec<(CopyId, u32)>,
 }
 
 impl Holding {
     /// How many blocks it holds.
     #[must_use]
     pub fn len(&self) -> u32 {
-        self.blocks.len() as u32
+        self.len
     }
 
     /// Whether it holds none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.blocks.is_empty()
+        self.len == 0
     }
 }
 
 /// The blocks a prompt hits. Valid until the pool changes.
 #[derive(Clone, Debug, Default)]
 pub struct Hit {
-    blocks: Vec<u32>,
-    /// How many of them are free: taking them takes them out of the free queue.
+    /// Copies, and where the hit ends in each.
+    parts: Vec<(CopyId, u32)>,
+    /// How many of its blocks are free: taking them takes them out of the free queue.
     unreferenced: u32,
     tokens: u32,
 }
@@ -70,33 +58,32 @@ impl Hit {
 /// The pool.
 #[derive(Clone, Debug)]
 pub struct BlockPool {
-    /// Block 0 is the null block; its links are the ends of the free queue.
-    blocks: Vec<Block>,
-    /// Blocks with content by the low bits of its hash, each chain in the order of registration. As many as blocks,
-    /// so that chains are short.
-    buckets: Vec<Bucket>,
+    tree: Tree,
     block_size: u32,
     free: u32,
+    /// Of those, the ones without a name.
+    nameless: u32,
     caching: bool,
     evictions: u64,
+    /// Scratch of a release.
+    copies: Vec<CopyId>,
 }
 
 impl BlockPool {
     /// A pool of `num_blocks` (at least 1) blocks of `block_size` tokens (at least 1), the null block included. All
-    /// are free, in order, without content. Without `caching` no block ever gets a name.
+    /// are free, without content. Without `caching` no block ever gets a name.
     #[must_use]
     pub fn new(num_blocks: u32, block_size: u32, caching: bool) -> BlockPool {
-        let count = num_blocks.max(1);
-        let blocks = (0..count)
-            .map(|index| Block {
-                free_prev: if index == 0 { count - 1 } else { index - 1 },
-                free_next: if index + 1 == count { NULL } else { index + 1 },
-                ..Block::default()
-            })
-            .collect();
-        let buckets =
-            if caching { vec![Bucket::default(); count.next_power_of_two() as usize] } else { Vec::new() };
-        BlockPool { blocks, buckets, block_size: block_size.max(1), free: count - 1, caching, evictions: 0 }
+        let (free, block_size) = (num_blocks.max(1) - 1, block_size.max(1));
+        BlockPool {
+            tree: Tree::new(block_size),
+            block_size,
+            free,
+            nameless: free,
+            caching,
+            evictions: 0,
+            copies: Vec::new(),
+        }
     }
 
     /// Blocks that can be allocated.
@@ -112,18 +99,24 @@ impl BlockPool {
     }
 
     /// The longest run of cached blocks that `chain` begins with, within its first `tokens` tokens, into `hit`.
-    pub fn lookup(&self, chain: &mut TokenChain, tokens: u32, hit: &mut Hit) {
-        *hit = Hit { blocks: std::mem::take(&mut hit.blocks), ..Hit::default() };
-        hit.blocks.clear();
-        if !self.caching {
-            return;
+    pub fn lookup(&self, chain: &TokenChain, tokens: u32, hit: &mut Hit) {
+        hit.parts.clear();
+        (hit.unreferenced, hit.tokens) = (0, 0);
+        let blocks = if self.caching { tokens / self.block_size } else { 0 };
+        let mut from = 0;
+        while from < blocks
+            && let Some((copy, end)) = self.tree.find(chain, from, blocks)
+        {
+            hit.parts.push((copy, end));
+            if self.tree.refs(copy) == 0 {
+                hit.unreferenced += end - from;
+            }
+            from = end;
+            if end < self.tree.span(copy).1 {
+                break;
+            }
         }
-        for index in 0..tokens / self.block_size {
-            let Some(block) = self.find(chain.hash(index)) else { return };
-            hit.blocks.push(block);
-            hit.unreferenced += u32::from(self.blocks[block as usize].refs == 0);
-            hit.tokens += self.block_size;
-        }
+        hit.tokens = from * self.block_size;
     }
 
     /// Whether a request that takes `hit` can grow to `tokens` tokens and leave `spare` blocks free.
@@ -136,140 +129,108 @@ impl BlockPool {
     /// Gives `holding`, which must be empty, the blocks of `hit`.
     pub fn adopt(&mut self, holding: &mut Holding, hit: &Hit) {
         debug_assert!(holding.is_empty(), "a request hits once, before it has blocks");
-        for &block in &hit.blocks {
-            if self.blocks[block as usize].refs == 0 {
-                self.unlink_free(block);
+        for &(copy, end) in &hit.parts {
+            if end < self.tree.span(copy).1 {
+                self.tree.split(copy, end);
             }
-            self.blocks[block as usize].refs += 1;
+            if self.tree.hold(copy) {
+                self.free -= self.tree.len(copy);
+            }
+            holding.len = end;
         }
-        holding.blocks.extend_from_slice(&hit.blocks);
-        holding.registered = holding.len();
+        holding.parts.extend_from_slice(&hit.parts);
+        holding.registered = holding.len;
+    }
+
+    /// How many blocks `holding` lacks for its first `tokens` tokens.
+    #[must_use]
+    pub fn lacking(&self, holding: &Holding, tokens: u32) -> u32 {
+        tokens.div_ceil(self.block_size).saturating_sub(holding.len)
     }
 
     /// Gives `holding` blocks for its first `tokens` tokens, as far as it lacks them, from the head of the queue,
     /// evicting what they held. False, and nothing changes, if too few are free.
     #[must_use]
     pub fn grow(&mut self, holding: &mut Holding, tokens: u32) -> bool {
-        // Most decode steps stay inside the last block.
-        u64::from(tokens) <= self.tokens_of(holding.len())
-            || self.take(holding, tokens.div_ceil(self.block_size) - holding.len())
+        let count = self.lacking(holding, tokens);
+        let fits = self.take(count);
+        if fits {
+            holding.len += count;
+        }
+        fits
     }
 
-    fn take(&mut self, holding: &mut Holding, count: u32) -> bool {
+    /// Takes blocks for holdings that will be told later ([`BlockPool::hand_over`]). False, and nothing changes, if
+    /// too few are free.
+    #[must_use]
+    pub fn take(&mut self, count: u32) -> bool {
         if count > self.free {
             return false;
         }
-        for _ in 0..count {
-            let block = self.blocks[NULL as usize].free_next;
-            self.unlink_free(block);
-            if self.blocks[block as usize].cached {
-                self.forget(block);
-                self.evictions += 1;
-            }
-            self.blocks[block as usize].refs = 1;
-            holding.blocks.push(block);
+        self.free -= count;
+        let nameless = count.min(self.nameless);
+        self.nameless -= nameless;
+        let mut named = count - nameless;
+        self.evictions += u64::from(named);
+        while named > 0 {
+            named -= self.tree.evict(named);
         }
         true
     }
 
+    /// Tells `holding` that of the blocks taken it has those that it lacks for its first `tokens` tokens.
+    pub fn hand_over(&self, holding: &mut Holding, tokens: u32) {
+        holding.len += self.lacking(holding, tokens);
+    }
+
     /// Names the content of the blocks of `holding` that its first `tokens` tokens fill, as far as they have no name
     /// yet, so that others can hit them. Several blocks may get the same name; `lookup` gives the first of them.
-    pub fn register(&mut self, holding: &mut Holding, chain: &mut TokenChain, tokens: u32) {
-        if !self.caching || u64::from(tokens) < self.tokens_of(holding.registered + 1) {
+    pub fn register(&mut self, holding: &mut Holding, chain: &TokenChain, tokens: u32) {
+        if !self.caching {
             return;
         }
-        for index in holding.registered..holding.len().min(tokens / self.block_size) {
-            self.name(holding.blocks[index as usize], chain.hash(index));
-            holding.registered = index + 1;
+        let to = holding.len.min(tokens / self.block_size);
+        while holding.registered < to {
+            let tail = self.tail(holding);
+            let (copy, end) = self.tree.insert(chain, tail, holding.registered, to);
+            match holding.parts.last_mut() {
+                Some(part) if copy == tail => part.1 = end,
+                _ => holding.parts.push((copy, end)),
+            }
+            holding.registered = end;
         }
     }
 
-    fn tokens_of(&self, blocks: u32) -> u64 {
-        u64::from(blocks) * u64::from(self.block_size)
+    /// The copy in which the last named block of `holding` is.
+    fn tail(&self, holding: &Holding) -> CopyId {
+        let Some(&(mut copy, end)) = holding.parts.last() else { return NULL };
+        while self.tree.span(copy).1 < end {
+            copy = self.tree.rest(copy);
+        }
+        copy
     }
 
     /// Takes all blocks of `holding` back, its last block first.
     pub fn release(&mut self, holding: &mut Holding) {
-        let mut front = NULL;
-        while let Some(block) = holding.blocks.pop() {
-            let state = &mut self.blocks[block as usize];
-            state.refs -= 1;
-            if state.refs > 0 {
-                continue;
-            }
-            if state.cached {
-                let last = self.blocks[NULL as usize].free_prev;
-                self.link_free_after(last, block);
-            } else {
-                // Blocks without a name go to the head in the order of their release.
-                self.link_free_after(front, block);
-                front = block;
+        let nameless = holding.len - holding.registered;
+        self.nameless += nameless;
+        self.free += nameless;
+        let mut copies = std::mem::take(&mut self.copies);
+        for &(mut copy, end) in &holding.parts {
+            copies.push(copy);
+            while self.tree.span(copy).1 < end {
+                copy = self.tree.rest(copy);
+                copies.push(copy);
             }
         }
-        holding.registered = 0;
-    }
-
-    fn link_free_after(&mut self, previous: u32, block: u32) {
-        let next = self.blocks[previous as usize].free_next;
-        self.blocks[previous as usize].free_next = block;
-        self.blocks[next as usize].free_prev = block;
-        let state = &mut self.blocks[block as usize];
-        state.free_prev = previous;
-        state.free_next = next;
-        self.free += 1;
-    }
-
-    fn unlink_free(&mut self, block: u32) {
-        let Block { free_prev, free_next, .. } = self.blocks[block as usize];
-        self.blocks[free_prev as usize].free_next = free_next;
-        self.blocks[free_next as usize].free_prev = free_prev;
-        self.free -= 1;
-    }
-
-    fn bucket(&self, hash: u64) -> usize {
-        hash as usize & (self.buckets.len() - 1)
-    }
-
-    fn find(&self, hash: u64) -> Option<u32> {
-        let mut block = self.buckets[self.bucket(hash)].first;
-        while block != NULL {
-            let state = &self.blocks[block as usize];
-            if state.hash == hash {
-                return Some(block);
+        while let Some(copy) = copies.pop() {
+            if self.tree.let_go(copy) {
+                self.free += self.tree.len(copy);
             }
-            block = state.chain_next;
         }
-        None
-    }
-
-    fn name(&mut self, block: u32, hash: u64) {
-        let bucket = self.bucket(hash);
-        let last = self.buckets[bucket].last;
-        let state = &mut self.blocks[block as usize];
-        state.hash = hash;
-        state.cached = true;
-        state.chain_prev = last;
-        state.chain_next = NULL;
-        match last {
-            NULL => self.buckets[bucket].first = block,
-            _ => self.blocks[last as usize].chain_next = block,
-        }
-        self.buckets[bucket].last = block;
-    }
-
-    fn forget(&mut self, block: u32) {
-        let state = &mut self.blocks[block as usize];
-        state.cached = false;
-        let (hash, previous, next) = (state.hash, state.chain_prev, state.chain_next);
-        let bucket = self.bucket(hash);
-        match previous {
-            NULL => self.buckets[bucket].first = next,
-            _ => self.blocks[previous as usize].chain_next = next,
-        }
-        match next {
-            NULL => self.buckets[bucket].last = previous,
-            _ => self.blocks[next as usize].chain_prev = previous,
-        }
+        self.copies = copies;
+        holding.parts.clear();
+        (holding.len, holding.registered) = (0, 0);
     }
 }
 

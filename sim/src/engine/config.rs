@@ -79,7 +79,7 @@ impl Default for EngineConfig {
 }
 
 impl EngineConfig {
-    /// The largest `num_blocks`: 32 bytes of book-keeping each stay under 2.2 GB.
+    /// The largest `num_blocks`: beyond what any replica's memory holds, and sums of a few of them stay inside 32 bits.
     pub const NUM_BLOCKS_MAX: u32 = 1 << 26;
     /// The largest count of tokens in any setting: sums of a few of them stay inside 32 bits.
     pub const TOKENS_MAX: u32 = 1 << 28;

@@ -20,7 +20,7 @@ pub struct EngineRequest {
     pub id: u64,
     /// The prompt: segments in order, their lengths summing to the prompt's length, at least one token.
     pub prompt: Vec<Segment>,
-    /// The stream its output tokens belong to: output token k (from 0) is token k of this stream.
+    /// The stream its output tokens belong to, and no other request's: output token k (from 0) is token k of it.
     pub output: TokenStream,
     /// Output tokens after which it ends by length, at least 1.
     pub max_tokens: u32,
@@ -45,11 +45,24 @@ pub struct Row {
     pub prefill: bool,
 }
 
+/// Rows that a batch does not list: each computes one token, samples one, and prefills nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DecodeRows {
+    /// How many.
+    pub count: u32,
+    /// The sum of their contexts.
+    pub context: u64,
+}
+
 /// What one `schedule` call decided. Kept by the caller until the step has run, then given to `update`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
+    /// The scheduler's number for it, if it has rows.
+    pub number: u64,
     /// The rows, in the order they were scheduled.
     pub rows: Vec<Row>,
+    /// Further rows, of which only the sum is told ([`BatchScheduler::list_every_row`]).
+    pub grouped: DecodeRows,
     /// Newly admitted requests with their prefix hit in tokens.
     pub admitted: Vec<(u64, u32)>,
     /// Requests resumed after a preemption, with their prefix hit in tokens.
@@ -61,10 +74,17 @@ pub struct Batch {
 impl Batch {
     /// Forgets everything but its allocations.
     pub fn clear(&mut self) {
+        (self.number, self.grouped) = (0, DecodeRows::default());
         self.rows.clear();
         self.admitted.clear();
         self.resumed.clear();
         self.preempted.clear();
+    }
+
+    /// Whether there is nothing to compute.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty() && self.grouped.count == 0
     }
 }
 
@@ -93,7 +113,7 @@ pub enum Finish {
 pub struct Emitted {
     /// The request.
     pub id: u64,
-    /// Tokens given to the client now.
+    /// Tokens given to the client, since the last time that some were reported.
     pub tokens: u32,
     /// Set if it finished with them.
     pub finish: Option<Finish>,
@@ -135,8 +155,9 @@ pub trait BatchScheduler {
     fn has_requests(&self) -> bool;
     /// Decides the next step into `batch` (cleared first). It may have no rows.
     fn schedule(&mut self, batch: &mut Batch);
-    /// Takes the step's result: one sample for each row of `batch`, in order. Appends to `emitted` (not cleared)
-    /// one entry for each row that gave the client tokens or finished.
+    /// Takes the step's result: one sample for each listed row of `batch`, in order. Appends to `emitted` (not cleared)
+    /// one entry for each of them that gave the client tokens or finished. The grouped rows get a token each, which is
+    /// reported later.
     fn update(&mut self, batch: &Batch, samples: &[Sample], emitted: &mut Vec<Emitted>);
     /// How loaded it is now.
     fn load(&self) -> EngineLoad;
@@ -144,4 +165,16 @@ pub trait BatchScheduler {
     fn totals(&self) -> EngineTotals;
     /// Steps that may be in flight at once: 1 synchronous, 2 asynchronous.
     fn depth(&self) -> usize;
+    /// Groups no rows from now on. A scheduler that never does need not override this and what follows.
+    fn list_every_row(&mut self) {}
+    /// Reports every token of this request when it comes, from now on.
+    fn report_each_token(&mut self, _id: u64) {}
+    /// Tokens that this request's client was given and that are still to be reported.
+    fn unreported_tokens(&self, _id: u64) -> u32 {
+        0
+    }
+    /// The most tokens that a grouped row has had, its context and its own.
+    fn longest_grouped_row(&self) -> u32 {
+        0
+    }
 }

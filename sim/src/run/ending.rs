@@ -17,6 +17,8 @@ impl Simulation<'_> {
         if let Some((until, why)) = attempt.patience(self.config.ttft_timeout)
             && arrives > until
         {
+            // Those of before were in time.
+            attempt.output_tokens += token.tokens.saturating_sub(1);
             return self.abandon(slot, why, until);
         }
         if token.tokens > 0 && attempt.first_token.is_none() {
@@ -62,10 +64,10 @@ impl Simulation<'_> {
 
     /// An attempt ends. The only place where one does.
     pub(super) fn settle(&mut self, slot: Slot, outcome: Outcome, ended: Nanos, reason: &'static str) {
-        let attempt = self.attempts.remove(slot).expect("an attempt ends once");
+        let mut attempt = self.attempts.remove(slot).expect("an attempt ends once");
         if let Some(replica) = attempt.replica {
             if attempt.in_engine {
-                self.replicas[replica as usize].abort(slot.engine_id());
+                attempt.output_tokens += self.replicas[replica as usize].abort(slot.engine_id());
             }
             self.fleet.ended(replica);
             let server = &mut self.servers[replica as usize];
@@ -82,7 +84,9 @@ impl Simulation<'_> {
         self.last_end = self.last_end.max(ended);
         let record = attempt.record(ended, outcome, reason);
         self.observer.record(&record);
-        self.watcher.ended(&record);
+        if let Some(watcher) = &mut self.watcher {
+            watcher.ended(&record);
+        }
         let resumed_at = ended.max(self.events.now());
         if let Some((next, delay)) = self.source.follower(attempt.request) {
             self.events.push(resumed_at + delay, Event::Release(next));

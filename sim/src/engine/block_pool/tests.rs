@@ -6,62 +6,48 @@ use scaleproof_pack::prompt::{Segment, TokenStream};
 use super::*;
 
 impl BlockPool {
-    /// The free queue from its head, or a panic if its links contradict each other.
-    fn free_queue(&self) -> Vec<u32> {
-        let mut queue = Vec::new();
-        let mut previous = NULL;
-        let mut block = self.blocks[NULL as usize].free_next;
-        while block != NULL {
-            assert_eq!(self.blocks[block as usize].free_prev, previous, "links of block {block}");
-            assert!(queue.len() < self.blocks.len(), "the free queue is a circle");
-            queue.push(block);
-            previous = block;
-            block = self.blocks[block as usize].free_next;
+    /// The names of the free blocks from the queue's head; None for those without one.
+    fn free_queue(&self) -> Vec<Option<u64>> {
+        let nameless = (0..self.nameless).map(|_| None);
+        nameless.chain(self.tree.free_names().into_iter().map(Some)).collect()
+    }
+
+    /// The copies that a holding has, in order.
+    fn copies(&self, holding: &Holding) -> Vec<CopyId> {
+        let mut copies = Vec::new();
+        for &(mut copy, end) in &holding.parts {
+            copies.push(copy);
+            while self.tree.span(copy).1 < end {
+                copy = self.tree.rest(copy);
+                copies.push(copy);
+            }
+            assert_eq!(self.tree.span(copy).1, end, "a part ends inside a copy");
         }
-        assert_eq!(self.blocks[NULL as usize].free_prev, previous, "the tail");
-        queue
+        copies
     }
 
     /// Panics unless the pool's parts and the holdings of all requests agree.
-    pub(crate) fn assert_sound<'a>(&self, holdings: impl IntoIterator<Item = &'a Holding>) {
-        let mut refs = vec![0; self.blocks.len()];
+    pub(crate) fn assert_sound<'a>(&self, holdings: impl IntoIterator<Item = &'a Holding>, blocks: u32) {
+        let (mut holders, mut nameless) = (Vec::new(), 0);
         for holding in holdings {
             assert!(holding.registered <= holding.len());
-            for (index, &block) in holding.blocks.iter().enumerate() {
-                refs[block as usize] += 1;
-                let named = self.blocks[block as usize].cached;
-                assert_eq!(named, index < holding.registered as usize, "block {block} in use: named");
+            let copies = self.copies(holding);
+            let mut end = 0;
+            for &copy in &copies {
+                assert_eq!(self.tree.span(copy).0, end, "a gap in a holding");
+                end = self.tree.span(copy).1;
             }
+            assert_eq!(end, holding.registered);
+            holders.extend(copies);
+            nameless += holding.len - holding.registered;
         }
-        assert_eq!(refs[NULL as usize], 0, "the null block is nobody's");
+        self.tree.assert_sound(&holders);
         let queue = self.free_queue();
         assert_eq!(queue.len(), self.free as usize, "the free count");
-        let mut free = vec![false; self.blocks.len()];
-        queue.iter().for_each(|&block| free[block as usize] = true);
-        for (block, state) in self.blocks.iter().enumerate().skip(1) {
-            assert_eq!(state.refs, refs[block], "references of block {block}");
-            assert_eq!(free[block], refs[block] == 0, "block {block} is free or referenced");
-        }
-        self.assert_table();
-    }
-
-    /// Panics unless the hash table holds exactly the blocks that have a name, each in the bucket of its name.
-    fn assert_table(&self) {
-        let mut seen = vec![false; self.blocks.len()];
-        for (index, bucket) in self.buckets.iter().enumerate() {
-            let (mut previous, mut block) = (NULL, bucket.first);
-            while block != NULL {
-                let state = &self.blocks[block as usize];
-                assert!(state.cached && !seen[block as usize], "block {block} in the table");
-                assert_eq!((self.bucket(state.hash), state.chain_prev), (index, previous));
-                seen[block as usize] = true;
-                (previous, block) = (block, state.chain_next);
-            }
-            assert_eq!(bucket.last, previous, "the end of bucket {index}");
-        }
-        for (block, state) in self.blocks.iter().enumerate() {
-            assert_eq!(seen[block], state.cached, "block {block} is in the table if it has a name");
-        }
+        holders.sort_unstable();
+        holders.dedup();
+        let held: u32 = holders.iter().map(|&copy| self.tree.len(copy)).sum();
+        assert_eq!(self.free + held + nameless, blocks, "a block was lost or made");
     }
 }
 
@@ -112,6 +98,18 @@ impl Model {
         }
         nameless.iter().rev().for_each(|&block| self.queue.push_front(block));
     }
+
+    fn name(&self, block: u32) -> Option<u64> {
+        self.names.iter().find(|(_, other)| *other == block).map(|&(name, _)| name)
+    }
+}
+
+/// A request on both.
+struct Live {
+    chain: TokenChain,
+    holding: Holding,
+    blocks: Vec<u32>,
+    registered: u32,
 }
 
 /// Requests on a pool and on the model at once.
@@ -119,16 +117,16 @@ struct Both {
     pool: BlockPool,
     model: Model,
     caching: bool,
-    live: BTreeMap<u32, (TokenChain, Holding)>,
+    live: BTreeMap<u32, Live>,
     next: u32,
+    blocks: u32,
 }
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A request of a prompt of so many blocks of one of few streams, with so many blocks of its own.
+    /// A request whose prompt is of so many tokens each of one or two of a few streams, with so many blocks of its own.
     Start {
-        stream: u64,
-        shared: u32,
+        streams: [(u64, u32); 2],
         own: u32,
     },
     Grow {
@@ -146,7 +144,8 @@ enum Step {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
-        (0_u64..3, 0_u32..6, 0_u32..4).prop_map(|(stream, shared, own)| Step::Start { stream, shared, own }),
+        ((0_u64..2, 0_u32..30), (0_u64..3, 0_u32..16), 0_u32..4)
+            .prop_map(|(first, second, own)| Step::Start { streams: [first, second], own }),
         (any::<u32>(), 1_u32..5).prop_map(|(which, by)| Step::Grow { which, by }),
         (any::<u32>(), 1_u32..9).prop_map(|(which, blocks)| Step::Register { which, blocks }),
         any::<u32>().prop_map(|which| Step::Release { which }),
@@ -160,59 +159,77 @@ impl Both {
         self.live.keys().nth(which as usize % count).copied()
     }
 
-    fn start(&mut self, stream: u64, shared: u32, own: u32) {
+    fn start(&mut self, streams: [(u64, u32); 2], own: u32) {
         self.next += 1;
-        let prompt = vec![Segment { stream: TokenStream::group(stream), start: 0, len: shared * 4 }];
-        let mut chain = TokenChain::new(prompt, TokenStream::output(u64::from(self.next)), 4);
+        let prompt =
+            streams.map(|(stream, len)| Segment { stream: TokenStream::group(stream), start: 0, len });
+        let tokens = streams[0].1 + streams[1].1;
+        let shared = tokens / 4;
+        let chain = TokenChain::new(&prompt, TokenStream::output(u64::from(self.next)), 4);
         let mut hit = Hit::default();
-        self.pool.lookup(&mut chain, shared * 4 + 3, &mut hit);
-        let expected: Vec<u32> = (0..shared).map_while(|index| self.model.find(chain.hash(index))).collect();
-        assert_eq!(hit.blocks, expected);
+        self.pool.lookup(&chain, tokens, &mut hit);
+        let expected: Vec<u32> = (0..shared).map_while(|index| self.model.find(chain.name(index))).collect();
         assert_eq!(hit.tokens() as usize, expected.len() * 4);
         let lacking = shared + own - expected.len() as u32;
         let unreferenced = expected.iter().filter(|&&block| self.model.refs[block as usize] == 0).count();
+        assert_eq!(hit.unreferenced as usize, unreferenced);
         let fits = unreferenced + lacking as usize <= self.model.queue.len();
         assert_eq!(self.pool.fits(&hit, (shared + own) * 4, 0), fits);
         assert!(!self.pool.fits(&hit, 0, self.pool.free() + 1));
         let mut holding = Holding::default();
         self.pool.adopt(&mut holding, &hit);
         self.model.adopt(&expected);
-        self.live.insert(self.next, (chain, holding));
+        let registered = expected.len() as u32;
+        self.live.insert(self.next, Live { chain, holding, blocks: expected, registered });
         assert_eq!(self.grow(self.next, lacking), fits);
     }
 
     fn grow(&mut self, id: u32, by: u32) -> bool {
-        let (_, holding) = self.live.get_mut(&id).unwrap();
-        let before = holding.blocks.clone();
-        let tokens = (holding.len() + by) * 4;
-        let fitted = self.pool.grow(holding, tokens.saturating_sub(3));
+        let live = self.live.get_mut(&id).unwrap();
+        let tokens = (live.holding.len() + by) * 4;
+        let fitted = self.pool.grow(&mut live.holding, tokens.saturating_sub(3));
         assert_eq!(fitted, by as usize <= self.model.queue.len());
-        let taken: Vec<u32> = if fitted { (0..by).map(|_| self.model.take()).collect() } else { Vec::new() };
-        assert_eq!(holding.blocks, [before, taken].concat());
+        if fitted {
+            live.blocks.extend((0..by).map(|_| self.model.take()));
+        }
+        assert_eq!(live.holding.len() as usize, live.blocks.len());
         fitted
     }
 
     fn register(&mut self, id: u32, blocks: u32) {
-        let (chain, holding) = self.live.get_mut(&id).unwrap();
-        let first = holding.registered;
-        self.pool.register(holding, chain, blocks * 4 + 3);
-        for index in first..blocks.min(holding.len()) {
+        let live = self.live.get_mut(&id).unwrap();
+        self.pool.register(&mut live.holding, &live.chain, blocks * 4 + 3);
+        for index in live.registered..blocks.min(live.holding.len()) {
             if self.caching {
-                self.model.names.push((chain.hash(index), holding.blocks[index as usize]));
+                self.model.names.push((live.chain.name(index), live.blocks[index as usize]));
+                live.registered = index + 1;
             }
         }
     }
 
     fn release(&mut self, id: u32) {
-        let (_, mut holding) = self.live.remove(&id).unwrap();
-        self.model.release(&holding.blocks);
-        self.pool.release(&mut holding);
-        assert!(holding.is_empty());
+        let mut live = self.live.remove(&id).unwrap();
+        self.model.release(&live.blocks);
+        self.pool.release(&mut live.holding);
+        assert!(live.holding.is_empty());
+    }
+
+    /// Both are in the same state, block by block.
+    fn compare(&self) {
+        self.pool.assert_sound(self.live.values().map(|live| &live.holding), self.blocks);
+        let queue: Vec<Option<u64>> = self.model.queue.iter().map(|&block| self.model.name(block)).collect();
+        assert_eq!(self.pool.free_queue(), queue);
+        for live in self.live.values() {
+            let names: Vec<u64> =
+                self.pool.copies(&live.holding).iter().flat_map(|&copy| self.pool.tree.names(copy)).collect();
+            let expected: Vec<u64> = live.blocks.iter().map_while(|&block| self.model.name(block)).collect();
+            assert_eq!(names, expected);
+        }
     }
 
     fn apply(&mut self, step: &Step) {
         match *step {
-            Step::Start { stream, shared, own } => self.start(stream, shared, own),
+            Step::Start { streams, own } => self.start(streams, own),
             Step::Grow { which, by } => self.pick(which).into_iter().for_each(|id| {
                 self.grow(id, by);
             }),
@@ -221,29 +238,29 @@ impl Both {
             }
             Step::Release { which } => self.pick(which).into_iter().for_each(|id| self.release(id)),
         }
-        self.pool.assert_sound(self.live.values().map(|(_, holding)| holding));
-        assert_eq!(self.pool.free_queue(), self.model.queue.iter().copied().collect::<Vec<u32>>());
+        self.compare();
     }
 }
 
 proptest! {
     /// Whatever is done, the pool's parts agree, and it does what the plain model does, block by block.
     #[test]
-    fn the_pool_is_sound_and_does_as_the_model(steps in steps(), num_blocks in 1_u32..24, caching: bool) {
+    fn the_pool_is_sound_and_does_as_the_model(steps in steps(), num_blocks in 1_u32..40, caching: bool) {
         let pool = BlockPool::new(num_blocks, 4, caching);
-        let mut both = Both { pool, model: Model::new(num_blocks), caching, live: BTreeMap::new(), next: 0 };
+        let model = Model::new(num_blocks);
+        let mut both = Both { pool, model, caching, live: BTreeMap::new(), next: 0, blocks: num_blocks - 1 };
         steps.iter().for_each(|step| both.apply(step));
         while let Some(id) = both.pick(0) {
             both.release(id);
         }
-        both.pool.assert_sound([]);
+        both.compare();
         prop_assert_eq!(both.pool.free(), num_blocks - 1);
     }
 }
 
 fn chain(stream: u64, tokens: u32) -> TokenChain {
-    let prompt = vec![Segment { stream: TokenStream::group(stream), start: 0, len: tokens }];
-    TokenChain::new(prompt, TokenStream::output(stream), 16)
+    let prompt = [Segment { stream: TokenStream::group(stream), start: 0, len: tokens }];
+    TokenChain::new(&prompt, TokenStream::output(stream), 16)
 }
 
 #[test]
@@ -251,17 +268,18 @@ fn the_tail_of_a_request_is_evicted_first_and_nameless_blocks_before_it() {
     let mut pool = BlockPool::new(11, 16, true);
     let mut first = Holding::default();
     assert!(pool.grow(&mut first, 50));
-    pool.register(&mut first, &mut chain(1, 50), 50);
+    pool.register(&mut first, &chain(1, 50), 50);
     pool.release(&mut first);
-    assert_eq!(pool.free_queue(), [4, 5, 6, 7, 8, 9, 10, 3, 2, 1]);
+    let name = |block| Some(chain(1, 50).name(block));
+    assert_eq!(pool.free_queue(), [&[None; 7][..], &[name(2), name(1), name(0)]].concat());
     let mut second = Holding::default();
     assert!(pool.grow(&mut second, 129));
-    assert_eq!((pool.free_queue(), pool.evictions()), (vec![1], 2));
+    assert_eq!((pool.free_queue(), pool.evictions()), (vec![name(0)], 2));
     assert!(!pool.grow(&mut second, 161), "one is free, two are lacking");
     assert_eq!(second.len(), 9);
     let mut hit = Hit::default();
-    pool.lookup(&mut chain(1, 50), 49, &mut hit);
-    assert_eq!((hit.blocks, hit.unreferenced), (vec![1], 1));
+    pool.lookup(&chain(1, 50), 49, &mut hit);
+    assert_eq!((hit.tokens(), hit.unreferenced), (16, 1));
 }
 
 #[test]
@@ -270,18 +288,19 @@ fn of_blocks_alike_the_first_registered_is_hit() {
     let mut holdings = [Holding::default(), Holding::default()];
     for holding in &mut holdings {
         assert!(pool.grow(holding, 32));
-        pool.register(holding, &mut chain(1, 32), 32);
+        pool.register(holding, &chain(1, 32), 32);
     }
-    let mut hit = Hit::default();
-    pool.lookup(&mut chain(1, 32), 32, &mut hit);
-    assert_eq!((&hit.blocks[..], hit.unreferenced), (&[1, 2][..], 0));
     let [mut one, mut two] = holdings;
+    let (first, second) = (pool.copies(&one), pool.copies(&two));
+    let mut hit = Hit::default();
+    pool.lookup(&chain(1, 32), 32, &mut hit);
+    assert_eq!((hit.parts[0].0, hit.tokens(), hit.unreferenced), (first[0], 32, 0));
     pool.release(&mut one);
     let mut third = Holding::default();
     assert!(pool.grow(&mut third, 96), "evicts the first two");
-    pool.lookup(&mut chain(1, 32), 32, &mut hit);
-    assert_eq!(&hit.blocks[..], &[3, 4]);
+    pool.lookup(&chain(1, 32), 32, &mut hit);
+    assert_eq!((hit.parts[0].0, hit.tokens()), (second[0], 32));
     pool.release(&mut two);
     pool.release(&mut third);
-    pool.assert_sound([]);
+    pool.assert_sound([], 8);
 }

@@ -7,7 +7,7 @@ mod record;
 use std::collections::VecDeque;
 
 use super::vllm::VllmScheduler;
-use super::{Batch, BatchScheduler, Emitted, Finish, Sample};
+use super::{Batch, BatchScheduler, Emitted, EngineConfig, Finish, Row, Sample, SettingFault};
 use case::{Case, CaseRequest};
 use record::Line;
 
@@ -23,14 +23,33 @@ const CALLS_MAX: u64 = 1_000_000;
 /// # Errors
 /// The text is no usable case, or its run can have no end.
 pub fn run(case_json: &str) -> Result<Vec<String>, OracleError> {
-    run_within(case_json, CALLS_MAX)
+    run_within(case_json, CALLS_MAX, VllmScheduler::new)
 }
 
-fn run_within(case_json: &str, calls_max: u64) -> Result<Vec<String>, OracleError> {
+/// The same with the scheduler as the simulator uses it, which steps requests that decode together. The records are the
+/// same.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_grouping(case_json: &str) -> Result<Vec<String>, OracleError> {
+    run_within(case_json, CALLS_MAX, VllmScheduler::grouping)
+}
+
+type Make = fn(&EngineConfig) -> Result<VllmScheduler, Vec<SettingFault>>;
+
+fn run_within(case_json: &str, calls_max: u64, make: Make) -> Result<Vec<String>, OracleError> {
     let case = Case::read(case_json)?;
-    let scheduler = VllmScheduler::new(&case.engine)
+    let scheduler = make(&case.engine)
         .map_err(|faults| OracleError::Case(faults.iter().map(ToString::to_string).collect()))?;
     Driver::new(&case, scheduler, calls_max).run()
+}
+
+/// A step in flight.
+struct InFlight {
+    call: u64,
+    batch: Batch,
+    /// All its rows, those of a group too.
+    rows: Vec<Row>,
 }
 
 struct Driver<'a> {
@@ -41,7 +60,7 @@ struct Driver<'a> {
     aborts: VecDeque<(i64, usize)>,
     /// Tokens that the fake runner sampled for each request.
     sampled: Vec<u32>,
-    in_flight: VecDeque<(u64, Batch)>,
+    in_flight: VecDeque<InFlight>,
     call: i64,
     calls: u64,
     calls_max: u64,
@@ -86,8 +105,8 @@ impl<'a> Driver<'a> {
                     continue;
                 }
             }
-            if let Some((call, batch)) = self.in_flight.pop_front() {
-                self.complete(call, &batch);
+            if let Some(step) = self.in_flight.pop_front() {
+                self.complete(&step);
             }
         }
         Ok(self.records)
@@ -105,7 +124,11 @@ impl<'a> Driver<'a> {
             && self.case.requests[position].arrives_at_call <= self.call
         {
             self.arrivals.pop_front();
-            self.scheduler.add_ranked(self.case.requests[position].engine.clone(), position as u64);
+            let request = &self.case.requests[position];
+            self.scheduler.add_ranked(request.engine.clone(), position as u64);
+            if request.stops_after.is_some() {
+                self.scheduler.report_each_token(position as u64);
+            }
         }
         while let Some(&(call, position)) = self.aborts.front()
             && call <= self.call
@@ -119,14 +142,16 @@ impl<'a> Driver<'a> {
     fn schedule(&mut self) -> Result<bool, OracleError> {
         let mut batch = Batch::default();
         self.scheduler.schedule(&mut batch);
-        self.record_schedule(&batch);
-        let executed = !batch.rows.is_empty();
-        let idle =
-            !executed && batch.preempted.is_empty() && self.in_flight.iter().all(|(_, b)| b.rows.is_empty());
+        let rows = self.scheduler.rows(&batch);
+        self.record_schedule(&batch, &rows);
+        let executed = !batch.is_empty();
+        let idle = !executed
+            && batch.preempted.is_empty()
+            && self.in_flight.iter().all(|step| step.batch.is_empty());
         if idle && self.arrivals.is_empty() && self.aborts.is_empty() && self.case.max_calls.is_none() {
             self.check_stalled()?;
         }
-        self.in_flight.push_back((self.call as u64, batch));
+        self.in_flight.push_back(InFlight { call: self.call as u64, batch, rows });
         self.call += 1;
         self.calls += 1;
         if self.case.max_calls.is_none() && self.calls >= self.calls_max {
@@ -147,15 +172,25 @@ impl<'a> Driver<'a> {
         })
     }
 
-    /// Samples for, updates with and records the batch of `call`.
-    fn complete(&mut self, call: u64, batch: &Batch) {
-        let mut samples = Vec::with_capacity(batch.rows.len());
-        for row in &batch.rows {
+    /// Samples for, updates with and records the batch of a step.
+    fn complete(&mut self, step: &InFlight) {
+        let mut samples = Vec::with_capacity(step.batch.rows.len());
+        for row in &step.batch.rows {
             samples.push(if row.samples { self.sample(row.id) } else { Sample::Nothing });
         }
+        // Of a row that is not listed, the token is not reported with this update.
+        let listed = |row: &Row| step.batch.rows.iter().any(|other| other.id == row.id);
+        let received = |row: &&Row| !listed(row) && self.scheduler.knows(row.id);
+        let grouped: Vec<u64> = step.rows.iter().filter(received).map(|row| row.id).collect();
         let mut emitted = Vec::new();
-        self.scheduler.update(batch, &samples, &mut emitted);
-        self.record_update(call, &emitted);
+        self.scheduler.update(&step.batch, &samples, &mut emitted);
+        let token = |row: &Row| match emitted.iter().find(|one| one.id == row.id) {
+            Some(one) => Some(Emitted { tokens: 1, ..*one }),
+            None if grouped.contains(&row.id) => Some(Emitted { id: row.id, tokens: 1, finish: None }),
+            None => None,
+        };
+        let tokens: Vec<Emitted> = step.rows.iter().filter_map(token).collect();
+        self.record_update(step.call, &tokens);
     }
 
     fn sample(&mut self, id: u64) -> Sample {
@@ -169,7 +204,7 @@ impl<'a> Driver<'a> {
         &request.name
     }
 
-    fn record_schedule(&mut self, batch: &Batch) {
+    fn record_schedule(&mut self, batch: &Batch, rows: &[Row]) {
         let counted = |&(id, tokens): &(u64, u32)| (self.name(id), tokens);
         let mut resumed: Vec<(&str, u32)> = batch.resumed.iter().map(counted).collect();
         resumed.sort_unstable();
@@ -177,7 +212,7 @@ impl<'a> Driver<'a> {
         preempted.sort_unstable();
         let line = Line::new()
             .number("call", self.call as u64)
-            .counts("scheduled", batch.rows.iter().map(|row| (self.name(row.id), row.tokens)))
+            .counts("scheduled", rows.iter().map(|row| (self.name(row.id), row.tokens)))
             .counts("admitted", batch.admitted.iter().map(counted))
             .counts("resumed", resumed)
             .names("preempted", preempted)
@@ -275,7 +310,7 @@ mod tests {
     #[test]
     fn a_request_that_preempts_itself_for_ever_is_an_error() {
         let engine = r#""num_blocks":2,"max_num_batched_tokens":16,"scheduler_reserve_full_isl":false,"enable_prefix_caching":false"#;
-        let error = run_within(&case(engine, &[REQUEST]), 100).unwrap_err();
+        let error = run_within(&case(engine, &[REQUEST]), 100, VllmScheduler::new).unwrap_err();
         assert_eq!(error, OracleError::Endless { calls: 100 });
     }
 

@@ -1,15 +1,19 @@
 //! vLLM's V1 scheduler: the decisions of `Scheduler` and `AsyncScheduler` of version 0.32.0 for dense models with
 //! full attention, call by call. `docs/engines.md` says what is not modelled.
 
+mod group;
 mod queue;
 mod request;
 mod schedule;
+mod seats;
 #[cfg(test)]
 mod tests;
 mod update;
 
+use group::{DecodeGroup, Left};
 use queue::WaitingQueue;
 use request::{Requests, Slot, Status};
+use seats::{RowSlots, Seats};
 
 use super::block_pool::{BlockPool, Hit};
 use super::{
@@ -24,18 +28,28 @@ pub struct VllmScheduler {
     pool: BlockPool,
     requests: Requests,
     /// In the order of admission.
-    running: Vec<Slot>,
+    running: Seats,
+    /// Those of them that are not grouped.
+    listed: Seats,
+    group: DecodeGroup,
+    /// In the order of their seats.
+    left: Vec<Left>,
+    /// Batches with rows that were scheduled, and how many of them were updated: they are numbered from 1.
+    scheduled: u64,
+    updated: u64,
+    row_slots: RowSlots,
     waiting: WaitingQueue,
     /// Whether a request ended since the last `schedule`: the workers still have to be told, so one more call is due.
     ended_unreported: bool,
     arrivals: u64,
+    admissions: u64,
     totals: EngineTotals,
     /// Scratch of the admission at hand.
     hit: Hit,
 }
 
 impl VllmScheduler {
-    /// An idle engine.
+    /// An idle engine that lists every row of its batches.
     ///
     /// # Errors
     /// All faults of `config` (`EngineConfig::check`).
@@ -47,14 +61,32 @@ impl VllmScheduler {
         Ok(VllmScheduler {
             pool: BlockPool::new(config.num_blocks, config.block_size, config.enable_prefix_caching),
             requests: Requests::default(),
-            running: Vec::new(),
+            running: Seats::default(),
+            listed: Seats::default(),
+            group: DecodeGroup::new(false, config.block_size),
+            left: Vec::new(),
+            scheduled: 0,
+            updated: 0,
+            row_slots: RowSlots::default(),
             waiting: WaitingQueue::new(config.policy),
             ended_unreported: false,
             arrivals: 0,
+            admissions: 0,
             totals: EngineTotals::default(),
             hit: Hit::default(),
             config: config.clone(),
         })
+    }
+
+    /// An idle engine that steps requests which decode together, and lists none of their rows: many times as fast, with
+    /// the same decisions. No listed row may sample a stop token unless each token of its request is reported
+    /// (`BatchScheduler::report_each_token`).
+    ///
+    /// # Errors
+    /// As [`VllmScheduler::new`].
+    pub fn grouping(config: &EngineConfig) -> Result<VllmScheduler, Vec<SettingFault>> {
+        let engine = VllmScheduler::new(config)?;
+        Ok(VllmScheduler { group: DecodeGroup::new(true, config.block_size), ..engine })
     }
 
     /// `add`, with an arrival order among equal priorities that is not the order of the calls. Ranks differ.
@@ -63,6 +95,7 @@ impl VllmScheduler {
         let priority = request.priority;
         let slot = self.requests.insert(request, rank, self.config.block_size);
         self.requests.get_mut(slot).place = self.waiting.push(slot, priority, rank);
+        self.quote(slot);
     }
 
     /// Whether a request is known: waiting, running or preempted.
@@ -73,7 +106,7 @@ impl VllmScheduler {
 
     /// The running requests, in their order.
     pub fn running(&self) -> impl Iterator<Item = u64> {
-        self.running.iter().map(|&slot| self.requests.get(slot).id)
+        self.running.iter().map(|slot| self.requests.get(slot).id)
     }
 
     /// The waiting requests, in the order in which they are tried.
@@ -89,6 +122,7 @@ impl VllmScheduler {
 
     /// Ends a request that is in neither queue any more.
     fn forget(&mut self, slot: Slot) {
+        self.unquote(slot);
         self.pool.release(&mut self.requests.get_mut(slot).holding);
         self.requests.remove(slot);
         self.ended_unreported = true;
@@ -104,7 +138,7 @@ impl BatchScheduler for VllmScheduler {
     fn abort(&mut self, id: u64) -> bool {
         let Some(slot) = self.requests.find(id) else { return false };
         match self.requests.get(slot).status {
-            Status::Running => self.running.retain(|&other| other != slot),
+            Status::Running => self.unseat(slot),
             _ => self.waiting.remove(self.requests.get(slot).place),
         }
         self.forget(slot);
@@ -138,5 +172,26 @@ impl BatchScheduler for VllmScheduler {
 
     fn depth(&self) -> usize {
         self.config.depth()
+    }
+
+    fn list_every_row(&mut self) {
+        self.dissolve();
+        self.group = DecodeGroup::new(false, self.config.block_size);
+    }
+
+    fn report_each_token(&mut self, id: u64) {
+        let Some(slot) = self.requests.find(id) else { return };
+        if self.requests.get(slot).grouped_from > 0 {
+            self.leave(slot);
+        }
+        self.requests.get_mut(slot).watched = true;
+    }
+
+    fn unreported_tokens(&self, id: u64) -> u32 {
+        self.requests.find(id).map_or(0, |slot| self.unreported(self.requests.get(slot)))
+    }
+
+    fn longest_grouped_row(&self) -> u32 {
+        self.longest_row()
     }
 }

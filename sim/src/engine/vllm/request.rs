@@ -1,6 +1,7 @@
 //! The requests an engine knows, in slots that are used again.
 
 use scaleproof_pack::hash::IdMap;
+use scaleproof_pack::prompt::TokenStream;
 
 use super::queue::Place;
 use crate::engine::block_pool::Holding;
@@ -45,6 +46,19 @@ pub(super) struct Request {
     pub rank: u64,
     /// Where it waits, if it does.
     pub place: Place,
+    /// Order of admission: the running ones are in this order.
+    pub seat: u64,
+    /// The number of the first batch in whose group it is; 0 if it is in none. Its counts stand still as of just
+    /// before that batch was scheduled (`group`).
+    pub grouped_from: u64,
+    /// Never grouped: somebody wants to know of every token.
+    pub watched: bool,
+    /// Tokens received that `update` has not reported.
+    pub unreported: u32,
+    /// Its output's own stream.
+    pub output: TokenStream,
+    /// Output streams of others that its prompt contains.
+    pub quotes: Vec<TokenStream>,
     pub chain: TokenChain,
     pub holding: Holding,
 }
@@ -57,6 +71,11 @@ impl Request {
     /// Tokens it can compute now: known ones and placeholders.
     pub fn pending_tokens(&self) -> u32 {
         (self.known_tokens + self.placeholders).saturating_sub(self.computed_tokens)
+    }
+
+    /// Tokens at its end by its own length.
+    pub fn final_tokens(&self) -> u32 {
+        self.prompt_tokens.saturating_add(self.max_tokens)
     }
 
     /// Whether the steps in flight are sure to end it by its own length.
@@ -79,6 +98,13 @@ impl Requests {
         self.by_id.get(&id).copied()
     }
 
+    /// Whether a request is known, and in this slot.
+    pub fn holds(&self, slot: Slot, id: u64) -> bool {
+        self.slots
+            .get(slot as usize)
+            .is_some_and(|request| request.id == id && request.status != Status::Finished)
+    }
+
     pub fn get(&self, slot: Slot) -> &Request {
         &self.slots[slot as usize]
     }
@@ -96,7 +122,9 @@ impl Requests {
             Some(old) => (std::mem::take(&mut old.chain), std::mem::take(&mut old.holding)),
             None => Default::default(),
         };
-        chain.reset(request.prompt, request.output, block_size);
+        chain.reset(&request.prompt, request.output, block_size);
+        let streams = request.prompt.iter().map(|segment| segment.stream);
+        let quotes = streams.filter(|stream| stream.is_output()).collect();
         let fresh = Request {
             id: request.id,
             status: Status::Waiting,
@@ -111,6 +139,12 @@ impl Requests {
             priority: request.priority,
             rank,
             place: Place::default(),
+            seat: 0,
+            grouped_from: 0,
+            watched: false,
+            unreported: 0,
+            output: request.output,
+            quotes,
             chain,
             holding,
         };

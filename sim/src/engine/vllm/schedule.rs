@@ -15,18 +15,23 @@ impl VllmScheduler {
             _ if alone => u32::MAX,
             threshold => threshold,
         };
-        self.schedule_running(batch, &mut budget, limit);
+        self.regroup(self.scheduled + 1);
+        if !self.schedule_grouped(batch, &mut budget, limit) {
+            self.dissolve();
+            self.schedule_running(batch, &mut budget, limit);
+        }
         // Memory was short for those who run: nobody new comes in.
         if batch.preempted.is_empty() {
             self.schedule_waiting(batch, &mut budget, limit);
         }
+        self.number_batch(batch);
         self.ended_unreported = false;
     }
 
     fn schedule_running(&mut self, batch: &mut Batch, budget: &mut u32, limit: u32) {
         let mut index = 0;
         while index < self.running.len() && *budget > 0 {
-            let slot = self.running[index];
+            let slot = self.running.at(index);
             let tokens = self.tokens_of_running(slot).min(limit).min(*budget);
             if tokens == 0 {
                 index += 1;
@@ -42,7 +47,7 @@ impl VllmScheduler {
     }
 
     /// Tokens that a running request could compute now.
-    fn tokens_of_running(&self, slot: Slot) -> u32 {
+    pub(super) fn tokens_of_running(&self, slot: Slot) -> u32 {
         let request = self.requests.get(slot);
         if request.ends_in_flight() {
             return 0;
@@ -63,7 +68,8 @@ impl VllmScheduler {
     ) -> bool {
         while !self.grow(slot, tokens) {
             let victim_index = self.victim_index();
-            let victim = self.running.remove(victim_index);
+            let victim = self.running.at(victim_index);
+            self.unseat(victim);
             if victim_index < *index {
                 *index -= 1;
                 *budget += self.unschedule(victim, batch);
@@ -82,7 +88,7 @@ impl VllmScheduler {
             SchedulingPolicy::Fcfs => last,
             SchedulingPolicy::Priority => (0..=last)
                 .max_by_key(|&index| {
-                    let request = self.requests.get(self.running[index]);
+                    let request = self.requests.get(self.running.at(index));
                     (request.priority, request.rank)
                 })
                 .unwrap_or(last),
@@ -94,6 +100,7 @@ impl VllmScheduler {
         let request = self.requests.get_mut(slot);
         let Some(position) = batch.rows.iter().position(|row| row.id == request.id) else { return 0 };
         let row = batch.rows.remove(position);
+        self.row_slots.next.remove(position);
         request.in_flight_tokens -= row.tokens;
         row.tokens
     }
@@ -112,13 +119,13 @@ impl VllmScheduler {
     }
 
     /// Blocks and names for `tokens` more of a running request. False, and nothing changes, if too few are free.
-    fn grow(&mut self, slot: Slot, tokens: u32) -> bool {
+    pub(super) fn grow(&mut self, slot: Slot, tokens: u32) -> bool {
         let request = self.requests.get_mut(slot);
         let end = request.computed_tokens + tokens;
         if !self.pool.grow(&mut request.holding, end.min(self.config.max_model_len)) {
             return false;
         }
-        self.pool.register(&mut request.holding, &mut request.chain, end.min(request.known_tokens));
+        self.pool.register(&mut request.holding, &request.chain, end.min(request.known_tokens));
         true
     }
 
@@ -134,7 +141,7 @@ impl VllmScheduler {
             }
             // The last known token is computed in any case, to sample from it.
             let hit_limit = request.known_tokens.saturating_sub(1);
-            self.pool.lookup(&mut request.chain, hit_limit, &mut self.hit);
+            self.pool.lookup(&request.chain, hit_limit, &mut self.hit);
             let hit_tokens = self.hit.tokens();
             let tokens = (request.known_tokens - hit_tokens).min(limit).min(*budget);
             // Who does not fit holds up all behind it.
@@ -159,9 +166,12 @@ impl VllmScheduler {
 
     /// Moves a waiting request to the end of the running ones, with the blocks it hits.
     fn admit(&mut self, slot: Slot, hit_tokens: u32, batch: &mut Batch) {
+        self.admissions += 1;
         let request = self.requests.get_mut(slot);
+        request.seat = self.admissions;
         self.waiting.remove(request.place);
-        self.running.push(slot);
+        self.running.insert(request.seat, slot);
+        self.listed.insert(request.seat, slot);
         self.pool.adopt(&mut request.holding, &self.hit);
         if request.status == Status::Preempted {
             batch.resumed.push((request.id, hit_tokens));
@@ -178,11 +188,12 @@ impl VllmScheduler {
     }
 
     /// Writes a request's row and counts its tokens as computed.
-    fn commit(&mut self, slot: Slot, tokens: u32, batch: &mut Batch) {
+    pub(super) fn commit(&mut self, slot: Slot, tokens: u32, batch: &mut Batch) {
         let asynchronous = self.config.async_scheduling;
         let request = self.requests.get_mut(slot);
         let context = request.computed_tokens;
         let samples = tokens >= request.pending_tokens();
+        self.row_slots.next.push(slot);
         batch.rows.push(Row {
             id: request.id,
             tokens,

@@ -6,7 +6,7 @@ use scaleproof_pack::prompt::{Segment, TokenStream};
 use super::*;
 use crate::engine::{Finish, SchedulingPolicy};
 
-fn request(id: u64, stream: u64, prompt: u32, max_tokens: u32, priority: i32) -> EngineRequest {
+pub(super) fn request(id: u64, stream: u64, prompt: u32, max_tokens: u32, priority: i32) -> EngineRequest {
     EngineRequest {
         id,
         prompt: vec![Segment { stream: TokenStream::group(stream), start: 0, len: prompt }],
@@ -95,8 +95,9 @@ impl Engine {
 
     fn check(&self) {
         let scheduler = &self.scheduler;
-        let slots = || scheduler.running.iter().copied().chain(scheduler.waiting.iter());
-        scheduler.pool.assert_sound(slots().map(|slot| &scheduler.requests.get(slot).holding));
+        let slots = || scheduler.running.iter().chain(scheduler.waiting.iter());
+        let holdings = slots().map(|slot| &scheduler.requests.get(slot).holding);
+        scheduler.pool.assert_sound(holdings, self.config.usable_blocks());
         for slot in slots() {
             let request = scheduler.requests.get(slot);
             assert_eq!(scheduler.requests.find(request.id), Some(slot));
@@ -115,14 +116,14 @@ impl Engine {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+pub(super) enum Step {
     Add { stream: u64, prompt: u32, max_tokens: u32, priority: i32 },
     Abort { which: u64 },
     Schedule,
     Update { stop: bool },
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         3 => (0_u64..40, 1_u32..60, 1_u32..30, -1_i32..2).prop_map(|(stream, prompt, max_tokens, priority)| {
             Step::Add { stream, prompt, max_tokens, priority }
@@ -134,7 +135,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..250)
 }
 
-fn config() -> impl Strategy<Value = EngineConfig> {
+pub(super) fn config() -> impl Strategy<Value = EngineConfig> {
     let sizes = (1_u32..20, 2_u32..9, 1_u32..40, 1_u32..9);
     let knobs = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), 0_u32..3, 0.0..0.5_f64);
     (sizes, knobs).prop_map(|(sizes, knobs)| {
