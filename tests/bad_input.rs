@@ -230,6 +230,7 @@ fn the_valid_input_is_valid() {
         "model list",
         "model show config.json --gpu h200",
         "model show model.yaml --gpu gpu.yaml --tp 2",
+        "model predict --model model.yaml --gpu gpu.yaml --tp 2 --out new.yaml",
         "import result.json records.jsonl benchmarks.json stage.json points.csv --mix-e2e-ends --out new3",
         "init new2 --profile engine.yaml --class chat:1:64:8:500:40",
     ] {

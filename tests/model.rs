@@ -91,3 +91,104 @@ fn the_catalogue_is_listed_with_its_sources() {
         }
     }
 }
+
+fn predict(scenario: &Scenario, args: &str) -> Run {
+    let words: Vec<&str> = ["model", "predict"].into_iter().chain(args.split_whitespace()).collect();
+    scenario.run(&words)
+}
+
+#[test]
+fn a_prediction_is_no_faster_than_the_gpu_and_reads_back() {
+    let place = Scenario::new();
+    let args = "--gpu h100 --model llama-3.1-70b --tp 2 --precision bf16 --out prior.yaml";
+    let text = predict(&place, args).expect(0).out;
+    assert!(text.contains("llama-3.1-70b-h100-sxm-tp2-bf16-prior: an uncalibrated prior"), "{text}");
+    let json = predict(&place, &format!("{args} --format json")).expect(0).json();
+    for row in json["prefill"].as_array().unwrap().iter().chain(json["decode"].as_array().unwrap()) {
+        assert!(row["times_the_bound"].as_f64().unwrap() > 1.0, "{row}");
+    }
+    // 70.6e9 weights of 2 bytes over two GPUs at 3.35 TB/s: no step takes less than 20 ms.
+    let least = json["decode"].as_array().unwrap().iter().map(|row| row["time_ms"].as_f64().unwrap());
+    assert!(least.fold(f64::INFINITY, f64::min) > 20.0);
+    let written = place.read("prior.yaml");
+    assert!(
+        written.contains("\nkind: prior\n") && written.contains("scaleproof model predict --gpu h100"),
+        "{written}"
+    );
+    let profile = scaleproof_sim::profile::Profile::parse("prior.yaml", &written).unwrap();
+    assert_eq!(
+        profile.to_yaml(&[]),
+        written.lines().skip(1).map(|line| format!("{line}\n")).collect::<String>()
+    );
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_the_reason() {
+    let place = Scenario::new();
+    predict(&place, "--gpu h100 --model llama-3.1-70b").refuses(&["does not fit: found -", "raise --tp"]);
+    predict(&place, "--gpu rtx-4090 --model llama-3.1-8b --max-model-len 131072")
+        .refuses(&["max_model_len: found 131072", "which the KV cache holds"]);
+    predict(&place, "--gpu h100 --model llama-3.1-8b --max-num-batched-tokens 64")
+        .refuses(&["max_num_batched_tokens: found 64"]);
+}
+
+/// A server that the simulator plays, with another front-end and slower weights than the prior: the fit finds both from
+/// its requests, and another degree takes them over.
+#[test]
+fn a_fit_finds_the_factors_of_a_simulated_server() {
+    // The points are of one replica.
+    let place = Scenario::new().manifest("dp: 2, replicas: 2, gpus: 4", "dp: 1, replicas: 1, gpus: 2");
+    predict(&place, "--gpu h100 --model llama-3.1-8b --tp 2 --max-num-seqs 64 --out prior.yaml").expect(0);
+    let prior = scaleproof_sim::profile::Profile::parse("prior.yaml", &place.read("prior.yaml")).unwrap();
+    let truth = [("weights", 1.15), ("front_end", 2.5)];
+    let factors = truth.map(|(word, factor)| {
+        let known =
+            scaleproof_sim::profile::uncertainty::Knob::WORDS.iter().find(|(known, _)| *known == word);
+        (known.unwrap().1, factor)
+    });
+    let correction = scaleproof_sim::profile::uncertainty::Correction { factors: factors.to_vec() };
+    let mut server = prior.corrected(&correction).unwrap();
+    (server.model_id, server.model_revision) = ("small".to_owned(), "small-r1".to_owned());
+    place.write("profile.yaml", &server.to_yaml(&[]));
+    place.run(&["simulate", "small", "--rps", "20", "--out", "pack"]);
+    let fit = "model fit --prior prior.yaml --points pack/requests.csv --out fitted.yaml --format json";
+    let fitted = place.run(&fit.split(' ').collect::<Vec<_>>()).expect(0).json();
+    let factor = |word: &str| {
+        fitted["factors"].as_array().unwrap().iter().find(|f| f["factor"] == word).unwrap().clone()
+    };
+    for (word, known) in truth {
+        let found = factor(word);
+        assert!((found["value"].as_f64().unwrap() / known - 1.0).abs() < 0.08, "{found}");
+        assert_eq!(found["identified"], Value::Bool(true), "{found}");
+    }
+    assert_eq!(factor("decode_context")["identified"], Value::Bool(false), "contexts below 232 tokens");
+    let text = place.read("fitted.yaml");
+    assert!(text.contains("kind: calibrated") && text.contains("data_sha256: \""), "{text}");
+    let like = "--gpu h100 --model llama-3.1-8b --tp 4 --like fitted.yaml --format json";
+    let carried = predict(&place, like).expect(0).json();
+    assert_eq!(carried["kind"], "prior");
+    let weights = carried["factors"].as_array().unwrap().iter().find(|f| f["factor"] == "weights").unwrap();
+    assert!((weights["value"].as_f64().unwrap() - factor("weights")["value"].as_f64().unwrap()).abs() < 1e-4);
+}
+
+#[test]
+fn held_out_points_are_predicted_and_judged() {
+    let place = Scenario::new();
+    predict(&place, "--gpu h100 --model llama-3.1-8b --max-num-seqs 64 --out prior.yaml").expect(0);
+    let points = "points:\n  - {concurrency: 1, input_tokens: 300, output_tokens: 16, requests: 4, tpot_mean_ms: 7.5}\n  \
+                  - {concurrency: 8, input_tokens: 300, output_tokens: 16, requests: 16, tpot_mean_ms: 70}\n";
+    std::fs::write(place.path("points.yaml"), points).unwrap();
+    let fit = |more: &str| {
+        let line = format!("model fit --prior prior.yaml --points points.yaml --out fitted.yaml {more}");
+        place.run(&line.split_whitespace().collect::<Vec<_>>())
+    };
+    let run = fit("--hold-out 2 --max-error 0.05").expect(1);
+    assert!(
+        run.out.contains("FAIL held-out TPOT mean ms: ") && run.out.contains("held out:\n"),
+        "{}",
+        run.out
+    );
+    let run = fit("--hold-out 2 --max-error 5").expect(0);
+    assert!(run.out.contains("all prompts have the mean length, 300 tokens"), "{}", run.out);
+    fit("--hold-out 7").refuses(&["--hold-out: found \"7\"", "1 (1 in flight, 300 in, 16 out)"]);
+}

@@ -97,7 +97,7 @@ mod tests {
         spec.memory.tp = 2;
         let (other, _) = prior(&spec).unwrap();
         let carried = carry(&other, &fitted).unwrap();
-        assert_eq!(carried.provenance.factors.factor(Knob::Weights), 1.2);
+        assert_eq!(carried.provenance.factors.factor(Knob::Weights).to_string(), "1.2");
         let ratio = carried.step_time.eager.base_us / other.step_time.eager.base_us;
         assert!((ratio - 1.2).abs() < 1e-4, "{ratio}");
         let factor = &carried.uncertainty.as_ref().unwrap().factors[0];

@@ -4,16 +4,21 @@
 //! length distributions, its rate or concurrency. What it does not say is drawn, several times, and the metrics are
 //! averaged; each measurement is then also uncertain by what such draws differ by.
 
+mod noise;
+
+pub(crate) use noise::noise_of;
+pub use noise::{observations, widen_by_draws};
+
 use crate::loads::{Builder, Lengths, gamma_gaps, stretched_arrivals, vllm_bench_gaps};
 use crate::posterior::Measured;
-use crate::trial::{Metric, Observation, Served, Statistic, Trial};
+use crate::trial::Trial;
 use scaleproof_pack::chance::stream;
 use scaleproof_pack::import::{Answer, OfferedRate, OperatingPoint, Run, Tokens, Tool};
 use scaleproof_pack::manifest::{ArrivalPattern, Distribution, Manifest, TOKENS_MAX};
-use scaleproof_pack::schedule::{CONCURRENCY_MAX, Load, RATE_MAX_RPS, Sampler, Schedule, ScheduleError};
+use scaleproof_pack::schedule::{
+    CONCURRENCY_MAX, Load, Planned, RATE_MAX_RPS, Sampler, Schedule, ScheduleError,
+};
 use scaleproof_pack::time::TimeError;
-use scaleproof_sim::RunError;
-use scaleproof_sim::profile::Profile;
 use std::fmt;
 
 /// What is taken where a result does not say it.
@@ -135,7 +140,8 @@ pub fn point_trial(run: &Run, assumed: &Assumed) -> Result<PointTrial, PointErro
     if let Some(failed) = point.failed.filter(|failed| *failed > 0) {
         notes.push(format!("{failed} failed requests are not simulated"));
     }
-    let trial = Trial { label: load.label(), counted: 0..load.count as u64, schedules, seats: None };
+    let trial =
+        Trial { label: load.label(&schedules), counted: 0..load.count as u64, schedules, seats: None };
     Ok(PointTrial { system: point.label.clone(), measured: Measured { trial, observations }, notes })
 }
 
@@ -182,20 +188,22 @@ impl<'a> Source<'a> {
         Ok(Source { run, assumed, arrivals, answered, count })
     }
 
-    fn label(&self) -> String {
-        let point = &self.run.point;
-        let load = match self.arrivals {
-            Arrivals::Rate { rps, .. } => format!("{rps} requests/s"),
-            Arrivals::Closed { concurrency } => format!("{concurrency} in flight"),
-            Arrivals::AtOnce => format!("{} at once", self.count),
-            Arrivals::AsSent => match point.offered_rate {
-                Some(OfferedRate::Rps(rps)) => format!("{rps} requests/s"),
-                _ => format!("{} as sent", self.count),
-            },
+    /// The load in words, with the mean lengths of what is simulated.
+    fn label(&self, schedules: &[Schedule]) -> String {
+        let load = match (self.arrivals, self.run.point.offered_rate) {
+            (Arrivals::Closed { concurrency }, _) => format!("{concurrency} in flight"),
+            (Arrivals::AtOnce, _) => format!("{} at once", self.count),
+            (Arrivals::Rate { rps, .. }, _) | (Arrivals::AsSent, Some(OfferedRate::Rps(rps))) => {
+                format!("{rps} requests/s")
+            }
+            (Arrivals::AsSent, _) => format!("{} as sent", self.count),
         };
-        let lengths = [(&point.input_tokens, "in"), (&point.output_tokens, "out")]
-            .map(|(tokens, word)| tokens.mean.map(|mean| format!(", {} {word}", mean.round())));
-        lengths.into_iter().flatten().fold(load, |label, part| label + &part)
+        let requests = || schedules.iter().flat_map(|schedule| &schedule.measured.requests);
+        let mean = |tokens: fn(&Planned) -> u32| {
+            let total: u64 = requests().map(|request| u64::from(tokens(request))).sum();
+            (total as f64 / requests().count().max(1) as f64).round()
+        };
+        format!("{load}, {} in, {} out", mean(|r| r.input_tokens), mean(|r| r.output_tokens))
     }
 
     /// Schedules of the workload's requests under the point's load.
@@ -361,14 +369,17 @@ fn count(
     let listed = (!answered.is_empty()).then_some(answered.len() as u64);
     let stated = listed.or(point.completed).or(point.attempted).filter(|count| *count > 0);
     let count = stated.unwrap_or_else(|| {
-        let count = match (arrivals, point.duration_s) {
-            (Arrivals::Closed { concurrency }, _) => REQUESTS_PER_CLIENT * u64::from(concurrency),
+        let (count, taken) = match (arrivals, point.duration_s) {
+            (Arrivals::Closed { concurrency }, _) => (
+                REQUESTS_PER_CLIENT * u64::from(concurrency),
+                format!("{REQUESTS_PER_CLIENT} a client are taken"),
+            ),
             (Arrivals::Rate { rps, .. }, Some(duration_s)) if duration_s > 0.0 => {
-                (rps * duration_s).ceil() as u64
+                ((rps * duration_s).ceil() as u64, "its rate times its duration is taken".to_owned())
             }
-            _ => REQUESTS_USUAL,
+            _ => (REQUESTS_USUAL, format!("{REQUESTS_USUAL} are taken")),
         };
-        notes.push(format!("{count} requests are taken: the source does not say how many"));
+        notes.push(format!("the source does not say how many requests there were: {taken}"));
         count
     });
     if count > REQUESTS_MAX {
@@ -438,79 +449,6 @@ fn about(mean: f64, spread: Spread) -> Distribution {
             max: f64::from(TOKENS_MAX),
         },
     }
-}
-
-/// Adds to each measurement's standard deviation what draws of the unknown differ by: the measured run is one draw,
-/// the simulated metric a mean of several.
-///
-/// # Errors
-/// A run that cannot end with this profile, or a step below its bound.
-pub fn widen_by_draws(measured: &mut Measured, prior: &Profile) -> Result<(), RunError> {
-    let draws = measured.trial.schedules.len();
-    if draws < 2 {
-        return Ok(());
-    }
-    let served = measured.trial.serve(prior)?;
-    for observation in &mut measured.observations {
-        let logs = served.iter().filter_map(|s: &Served| s.metric(observation.metric)).map(f64::ln);
-        let logs: Vec<f64> = logs.filter(|log| log.is_finite()).collect();
-        if logs.len() < 2 {
-            continue;
-        }
-        let n = logs.len() as f64;
-        let mean = logs.iter().sum::<f64>() / n;
-        let variance = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (n - 1.0);
-        observation.relative_sd = observation.relative_sd.hypot((variance * (1.0 + 1.0 / n)).sqrt());
-    }
-    Ok(())
-}
-
-/// Relative standard deviations of the measurements: a repeat of the same run differs by up to 1 % in TPOT, 2 % in mean
-/// TTFT, 4 % in its median and 6 % in its 99th percentile (do-h200-llama70b-fp8/setting.md).
-const NOISE: [(Metric, f64); 8] = [
-    (Metric::Tpot(Statistic::Mean), 0.01),
-    (Metric::Tpot(Statistic::Percentile(50.0)), 0.01),
-    (Metric::Tpot(Statistic::Percentile(99.0)), 0.03),
-    (Metric::Ttft(Statistic::Mean), 0.02),
-    (Metric::Ttft(Statistic::Percentile(50.0)), 0.04),
-    (Metric::Ttft(Statistic::Percentile(99.0)), 0.06),
-    (Metric::E2e(Statistic::Mean), 0.02),
-    (Metric::OutputThroughput, 0.02),
-];
-
-/// How far the simulator itself is trusted, as a relative standard deviation: what a fit of its few factors leaves on
-/// runs without noise of their own.
-fn trust(metric: Metric) -> f64 {
-    match metric {
-        Metric::Tpot(Statistic::Percentile(percent)) if percent > 90.0 => 0.05,
-        Metric::Ttft(Statistic::Percentile(percent)) if percent > 90.0 => 0.10,
-        Metric::Ttft(_) => 0.08,
-        Metric::Tpot(_) => 0.01,
-        Metric::E2e(_) | Metric::OutputThroughput => 0.02,
-    }
-}
-
-pub(crate) fn noise_of(metric: Metric) -> Option<f64> {
-    NOISE.iter().find(|(known, _)| *known == metric).map(|(_, noise)| *noise)
-}
-
-/// Every number of a point that this project has too, with its noise and the simulator's.
-#[must_use]
-pub fn observations(point: &OperatingPoint) -> Vec<Observation> {
-    let value = |metric| match metric {
-        Metric::Ttft(Statistic::Mean) => point.ttft_ms.mean_ms,
-        Metric::Tpot(Statistic::Mean) => point.tpot_ms.mean_ms,
-        Metric::E2e(Statistic::Mean) => point.e2e_ms.mean_ms,
-        Metric::Ttft(Statistic::Percentile(percent)) => point.ttft_ms.at_ms(percent),
-        Metric::Tpot(Statistic::Percentile(percent)) => point.tpot_ms.at_ms(percent),
-        Metric::E2e(Statistic::Percentile(percent)) => point.e2e_ms.at_ms(percent),
-        Metric::OutputThroughput => point.output_throughput_tps,
-    };
-    let known = |&(metric, noise): &(Metric, f64)| {
-        let relative_sd = noise.hypot(trust(metric));
-        Some(Observation { metric, value: value(metric).filter(|v| *v > 0.0)?, relative_sd })
-    };
-    NOISE.iter().filter_map(known).collect()
 }
 
 #[cfg(test)]

@@ -75,10 +75,11 @@ impl Validity {
     #[must_use]
     pub fn fallen_below(&self, totals: &ReplicaTotals) -> Vec<String> {
         let mean = |sum: u64| sum as f64 / totals.steps as f64;
+        let mean_row = totals.row_tokens as f64 / totals.rows as f64;
         [
             ("batch tokens", mean(totals.computed_tokens), self.batch_tokens.0),
             ("rows", mean(totals.rows), self.rows.0),
-            ("context tokens", mean(totals.longest_rows), self.context_tokens.0),
+            ("context tokens", mean_row, self.context_tokens.0),
         ]
         .iter()
         .filter(|(_, found, limit)| *found < f64::from(*limit))

@@ -37,8 +37,8 @@ pub struct ReplicaTotals {
     pub computed_tokens: u64,
     /// Rows, summed over the steps.
     pub rows: u64,
-    /// The longest row's tokens with its context, summed over the steps.
-    pub longest_rows: u64,
+    /// Tokens of the rows with their context, summed over rows and steps.
+    pub row_tokens: u64,
     /// The largest batches seen, to hold against the profile's validity region.
     pub extremes: Extremes,
 }
@@ -52,7 +52,7 @@ impl ReplicaTotals {
             busy: self.busy + other.busy,
             computed_tokens: self.computed_tokens + other.computed_tokens,
             rows: self.rows + other.rows,
-            longest_rows: self.longest_rows + other.longest_rows,
+            row_tokens: self.row_tokens + other.row_tokens,
             extremes: self.extremes.max(other.extremes),
         }
     }
@@ -206,7 +206,7 @@ impl Replica {
         self.totals.busy += duration;
         self.totals.computed_tokens += shape.tokens;
         self.totals.rows += u64::from(shape.rows);
-        self.totals.longest_rows += u64::from(shape.longest_row);
+        self.totals.row_tokens += shape.decode_context + shape.prefill_context + shape.tokens;
         self.totals.extremes = self.totals.extremes.max((&shape).into());
         self.in_flight.push_back(batch);
         let batch = self.in_flight.back().expect("just pushed");

@@ -220,7 +220,7 @@ pub struct FitArgs {
     /// The profile to correct, with its uncertainty: what `model predict` wrote
     #[arg(long, value_name = "PROFILE")]
     pub prior: PathBuf,
-    /// What was measured: results of vllm bench serve, AIPerf, guidellm or inference-perf, a requests.csv, or tables of
+    /// What was measured at one replica: results of vllm bench serve, AIPerf, guidellm or inference-perf, a requests.csv, or tables of
     /// operating points
     #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
     pub points: Vec<PathBuf>,

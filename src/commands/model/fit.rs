@@ -141,7 +141,7 @@ fn describe(profile: &mut Profile, args: &FitArgs, prior: &Profile, imported: &[
     provenance.command = Some(command_line());
     // The worst kind of measurement: a step's own time was not measured.
     let worst = provenance.fit_errors.iter().map(|error| error.median_relative).fold(0.0, f64::max);
-    provenance.expected_relative_error = Some(rounded(worst, 2));
+    provenance.expected_relative_error = Some(rounded(worst, 2).min(10.0));
     args.provenance.note_in(profile);
 }
 
