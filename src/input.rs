@@ -8,11 +8,11 @@ use scaleproof_pack::document::Document;
 use scaleproof_pack::fault::Faults;
 use scaleproof_pack::grid::{self, Axis, What};
 use scaleproof_pack::hash::sha256_hex;
-use scaleproof_pack::manifest::{ArrivalPattern, Manifest, TraceFormat};
+use scaleproof_pack::manifest::{ArrivalPattern, Manifest, Placement, TraceFormat};
 use scaleproof_pack::report::{ProfileFacts, SystemFacts};
 use scaleproof_pack::schedule::trace_rate_rps;
 use scaleproof_pack::trace::Trace;
-use scaleproof_sim::engine::BatchScheduler;
+use scaleproof_sim::engine::{BatchScheduler, EngineConfig};
 use scaleproof_sim::engine::vllm::VllmScheduler;
 use scaleproof_sim::profile::Profile;
 use scaleproof_sim::scenario::Scenario;
@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A scenario with all that it names, checked.
+#[derive(Clone)]
 pub struct Loaded {
     /// Its directory.
     pub directory: PathBuf,
@@ -288,6 +289,33 @@ fn set_mixes(manifest: &mut Document, settings: &[Setting<'_>]) -> Result<(), Co
 }
 
 impl Loaded {
+    /// The same workload, gates and router before one replica of another system: its profile's model, precision,
+    /// placement and engine stand in the place of the manifest's and of the scenario's `engine`. The texts stay as
+    /// they were read.
+    ///
+    /// # Errors
+    /// Classes whose requests are all longer than that engine's context.
+    pub fn with_system(&self, profile: Profile) -> Result<Loaded, Faults> {
+        let mut system = self.clone();
+        let (tp, pp) = (profile.tp, profile.pp);
+        system.manifest.model.id.clone_from(&profile.model_id);
+        system.manifest.model.revision.clone_from(&profile.model_revision);
+        system.manifest.model.precision.clone_from(&profile.precision);
+        system.manifest.engine.placement =
+            Placement { tp, pp, dp: 1, replicas: 1, gpus: tp.saturating_mul(pp) };
+        system.scenario.scheduler = EngineConfig {
+            enable_prefix_caching: profile.scheduler.enable_prefix_caching && self.manifest.engine.prefix_cache,
+            ..profile.scheduler.clone()
+        };
+        system.scenario.max_num_queued_reqs = None;
+        system.scenario.max_num_queued_tokens = None;
+        system.scenario.check_lengths(&self.manifest_file(), &system.manifest)?;
+        system.profile_text = profile.to_yaml(&[]);
+        system.profile_sha256 = sha256_hex(system.profile_text.as_bytes());
+        system.profile = profile;
+        Ok(system)
+    }
+
     /// The files of the scenario in a pack of a fleet of `replicas`: a pack is a scenario again, and says what was
     /// simulated.
     pub fn pack_texts(&self, replicas: u32) -> [(&'static str, String); 3] {

@@ -117,6 +117,11 @@ impl<'a> Share<'a> {
         self.progress.advance(ended - self.shown);
         self.shown = ended;
     }
+
+    /// The run is over, though it may have been ended before all of its planned attempts.
+    pub fn finish(&mut self, planned: u64) {
+        self.reached(planned.max(self.shown));
+    }
 }
 
 impl Drop for Progress {

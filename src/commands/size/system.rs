@@ -1,0 +1,160 @@
+//! A configuration before the first run: its memory, its profile, and what forbids it.
+
+use super::args::SizeArgs;
+use crate::input::Loaded;
+use scaleproof_calibrate::fluid::forbidden;
+use scaleproof_calibrate::hardware::Precision;
+use scaleproof_calibrate::hardware::architecture::Architecture;
+use scaleproof_calibrate::hardware::gpu::Gpu;
+use scaleproof_calibrate::hardware::memory::{MemoryPlan, MemorySettings};
+use scaleproof_calibrate::physics::{PriorError, PriorSpec, prior};
+use scaleproof_pack::schedule::Schedule;
+use scaleproof_pack::size::{Candidate, Memory, MemoryLine, ProfileNote};
+use scaleproof_sim::engine::cudagraph::CudagraphMode;
+use scaleproof_sim::profile::Profile;
+
+/// A GPU, a degree and a precision.
+#[derive(Clone, Copy)]
+pub struct Configuration<'a> {
+    pub gpu: &'a Gpu,
+    pub tp: u32,
+    pub precision: Precision,
+}
+
+/// What all configurations have in common.
+pub struct Workload<'a> {
+    pub args: &'a SizeArgs,
+    pub model: &'a Architecture,
+    /// The scenario as it was read.
+    pub base: &'a Loaded,
+    /// Its requests, at whatever rate.
+    pub schedule: &'a Schedule,
+    /// Whether prompts share prefixes.
+    pub shared_prefixes: bool,
+}
+
+/// A configuration, and the system to simulate unless something forbids it.
+pub struct System {
+    pub candidate: Candidate,
+    pub loaded: Option<Loaded>,
+}
+
+impl System {
+    /// Divides the memory, makes the prior and looks for what forbids it; nothing is simulated.
+    pub fn of(configuration: Configuration<'_>, workload: &Workload<'_>) -> System {
+        let Configuration { gpu, tp, precision } = configuration;
+        let mut candidate = Candidate {
+            name: format!("{} TP{tp} {}", gpu.name, precision.word()),
+            gpu: gpu.name.clone(),
+            tp,
+            precision: precision.word().to_owned(),
+            memory: None,
+            profile: None,
+            capacity: None,
+            fleet: None,
+            cost: None,
+            reason: None,
+            warnings: Vec::new(),
+        };
+        let spec = spec(configuration, workload);
+        let loaded = match prior(&spec) {
+            Ok((profile, plan)) => {
+                candidate.memory = Some(memory(&plan));
+                candidate.profile = Some(note(&profile));
+                admit(profile, workload)
+            }
+            Err(PriorError::DoesNotFit(plan)) => {
+                candidate.memory = Some(memory(&plan));
+                Err(missing(&plan))
+            }
+            Err(error) => Err(error.to_string()),
+        };
+        if gpu.peak_flops(precision).is_none() {
+            candidate.warnings.push(format!(
+                "{} has no {} tensor cores: its products are computed in 16 bits",
+                gpu.name,
+                precision.word()
+            ));
+        }
+        let (loaded, reason) = match loaded {
+            Ok(loaded) => (Some(loaded), None),
+            Err(reason) => (None, Some(reason)),
+        };
+        candidate.reason = reason;
+        System { candidate, loaded }
+    }
+}
+
+fn spec(configuration: Configuration<'_>, workload: &Workload<'_>) -> PriorSpec {
+    let Configuration { gpu, tp, precision } = configuration;
+    let args = workload.args;
+    let usual = MemorySettings::usual(gpu, tp, precision, args.kv_precision.precision());
+    PriorSpec {
+        architecture: workload.model.clone(),
+        gpu: gpu.clone(),
+        memory: MemorySettings {
+            gpu_memory_utilization: args.gpu_memory_utilization.unwrap_or(usual.gpu_memory_utilization),
+            max_num_batched_tokens: args.max_num_batched_tokens.unwrap_or(usual.max_num_batched_tokens),
+            max_num_seqs: args.max_num_seqs.unwrap_or(usual.max_num_seqs),
+            ..usual
+        },
+        num_blocks: None,
+        max_model_len: None,
+        async_scheduling: true,
+        prefix_caching: true,
+        graphs: CudagraphMode::default(),
+    }
+}
+
+/// The workload before this system, unless the system cannot serve it whatever its engine.
+fn admit(profile: Profile, workload: &Workload<'_>) -> Result<Loaded, String> {
+    profile.check_bound().map_err(|error| error.to_string())?;
+    let hardware = profile.step_time.hardware.clone();
+    let longest = profile.scheduler.max_model_len;
+    let loaded = workload.base.with_system(profile).map_err(|faults| {
+        let classes: Vec<String> = faults.0.iter().map(|fault| format!("{}: {}", fault.field, fault.found)).collect();
+        format!("a request of {longest} tokens is the longest that fits; {}", classes.join(", "))
+    })?;
+    let whole_prompts = !workload.shared_prefixes;
+    let bound = hardware
+        .and_then(|hardware| forbidden(&hardware, &loaded.manifest, workload.schedule, whole_prompts));
+    bound.map_or(Ok(loaded), |bound| Err(format!("physics: {bound}")))
+}
+
+fn memory(plan: &MemoryPlan) -> Memory {
+    let line = |line: &scaleproof_calibrate::hardware::memory::Line| MemoryLine {
+        label: line.label.to_owned(),
+        formula: line.formula.clone(),
+        bytes: line.bytes,
+    };
+    Memory {
+        fits: plan.fits(1),
+        lines: plan.lines.iter().map(line).collect(),
+        kv_bytes: plan.kv_bytes,
+        num_blocks: plan.num_blocks,
+        kv_tokens: plan.kv_tokens,
+    }
+}
+
+/// Why the model does not fit, with the arithmetic.
+fn missing(plan: &MemoryPlan) -> String {
+    let gb = |bytes: i64| format!("{:.1}", bytes as f64 / 1e9);
+    let taken = plan.lines.first().map_or(0, |line| line.bytes);
+    let parts: Vec<String> =
+        plan.lines.iter().skip(1).filter(|line| line.bytes <= -50_000_000).map(|line| format!("{} {}", line.label, gb(-line.bytes))).collect();
+    format!(
+        "does not fit: of each GPU's {} GB there is {} GB left for the KV cache after {}",
+        gb(taken),
+        gb(plan.kv_bytes),
+        parts.join(", ")
+    )
+}
+
+fn note(profile: &Profile) -> ProfileNote {
+    ProfileNote {
+        name: profile.name.clone(),
+        kind: profile.kind.word().to_owned(),
+        expected_relative_error: profile.provenance.expected_relative_error,
+        validity: profile.validity.to_string(),
+    }
+}
