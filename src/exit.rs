@@ -1,5 +1,7 @@
 //! Exit codes, and errors that know theirs.
 
+use scaleproof_sim::RunError;
+use scaleproof_sim::step_time::StepTimeError;
 use std::fmt;
 use std::process::ExitCode;
 
@@ -36,17 +38,30 @@ pub struct CommandError {
     pub exit: Exit,
     /// What the user reads, one line a fault.
     pub message: String,
+    /// Whether a run found the profile faster than its GPU can be: another parameter set may not be.
+    pub below_bound: bool,
 }
 
 impl CommandError {
     /// Something in what the user gave.
     pub fn bad_input(error: impl fmt::Display) -> CommandError {
-        CommandError { exit: Exit::BadInput, message: error.to_string() }
+        CommandError { exit: Exit::BadInput, message: error.to_string(), below_bound: false }
     }
 
     /// Something in the world.
     pub fn could_not_run(error: impl fmt::Display) -> CommandError {
-        CommandError { exit: Exit::CouldNotRun, message: error.to_string() }
+        CommandError { exit: Exit::CouldNotRun, message: error.to_string(), below_bound: false }
+    }
+
+    /// A simulation that did not come to its end. One that found the profile faster than its GPU shows a fault of the
+    /// profile, whose check at reading looks at the steps of its validity region only.
+    pub fn run(error: &RunError) -> CommandError {
+        match error {
+            RunError::StepTime(StepTimeError::BelowBound(_)) => {
+                CommandError { below_bound: true, ..CommandError::bad_input(error) }
+            }
+            _ => CommandError::could_not_run(error),
+        }
     }
 }
 

@@ -341,19 +341,26 @@ impl Loaded {
 
     /// What a simulation of `replicas` replicas rests on.
     pub fn system_facts(&self, replicas: u32, shared_prefixes: bool) -> SystemFacts {
-        let profile = &self.profile;
         SystemFacts {
             replicas,
             gpus: replicas.saturating_mul(self.gpus_per_replica()),
             router: self.scenario.router.policy.word().to_owned(),
             cache: if shared_prefixes { "warm" } else { "cold" }.to_owned(),
-            profile: Some(ProfileFacts {
-                name: profile.name.clone(),
-                kind: profile.kind.word().to_owned(),
-                gpu: profile.gpu.clone(),
-                sha256: self.profile_sha256.clone(),
-                validity: profile.validity.to_string(),
-            }),
+            profile: Some(self.profile_facts()),
+        }
+    }
+
+    /// What the simulated engine rests on.
+    pub fn profile_facts(&self) -> ProfileFacts {
+        let profile = &self.profile;
+        ProfileFacts {
+            name: profile.name.clone(),
+            kind: profile.kind.word().to_owned(),
+            gpu: profile.gpu.clone(),
+            label: profile.label(),
+            expected_relative_error: profile.provenance.expected_relative_error,
+            sha256: self.profile_sha256.clone(),
+            validity: profile.validity.to_string(),
         }
     }
 
@@ -400,15 +407,11 @@ impl Loaded {
     /// What every number of a text output rests on.
     pub fn footing(&self) -> String {
         let profile = &self.profile;
-        let hardware = profile.gpu.as_ref().map_or_else(
-            || "names no GPU, so no hardware bound was checked".to_owned(),
-            |gpu| format!("on {gpu}"),
-        );
         format!(
-            "simulated; seed {}; profile {} ({}, {hardware}); valid for {}\n",
+            "simulated; seed {}; profile {} ({}); valid for {}\n",
             self.manifest.client.request_schedule_seed,
             profile.name,
-            profile.kind.word(),
+            profile.label(),
             profile.validity
         )
     }

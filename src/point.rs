@@ -12,13 +12,13 @@ use scaleproof_pack::experiment::{self, Observer};
 use scaleproof_pack::hopeless::Hopeless;
 use scaleproof_pack::manifest::Manifest;
 use scaleproof_pack::record::Record;
-use scaleproof_pack::report::{Origin, Report, RunFacts};
+use scaleproof_pack::report::{OUTSIDE_VALIDITY, Origin, Report, RunFacts};
 use scaleproof_pack::report_html::{PointPage, point_html};
 use scaleproof_pack::requests_csv;
 use scaleproof_pack::schedule::{Load, Schedule, ScheduleError};
 use scaleproof_pack::time::Nanos;
 use scaleproof_pack::timeline::{FleetSeries, TimelineCsv, TimelineRow, read_timeline};
-use scaleproof_sim::{Extremes, RunSummary};
+use scaleproof_sim::{ReplicaTotals, RunSummary};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -200,7 +200,7 @@ impl Point {
     ) -> Result<RunSummary, CommandError> {
         let config = loaded.scenario.run_config(&loaded.manifest, &loaded.profile, self.replicas);
         scaleproof_sim::run(&config, schedule, &|| loaded.engine(), observer)
-            .map_err(CommandError::could_not_run)
+            .map_err(|error| CommandError::run(&error))
     }
 
     /// Simulates the point for its report alone, and writes nothing. None if the user asked to stop meanwhile.
@@ -394,10 +394,12 @@ fn warnings(
     summary: &RunSummary,
     cache: &CacheReport,
 ) -> Vec<String> {
-    let seen = summary.replicas.iter().fold(Extremes::default(), |seen, replica| seen.max(replica.extremes));
-    let mut warnings = loaded.profile.validity.exceeded(&seen);
+    let fleet = summary.replicas.iter().fold(ReplicaTotals::default(), ReplicaTotals::and);
+    let validity = &loaded.profile.validity;
+    let mut warnings = validity.exceeded(&fleet.extremes);
+    warnings.extend(validity.fallen_below(&fleet));
     for warning in &mut warnings {
-        warning.insert_str(0, "outside the profile's validity region: ");
+        warning.insert_str(0, OUTSIDE_VALIDITY);
     }
     if summary.continued > 0 {
         warnings.push(format!(

@@ -1,6 +1,7 @@
 //! Chance: one named stream per purpose, so that changing the lengths does not move the arrivals.
 
 use rand::SeedableRng;
+use rand_distr::{Distribution, StandardNormal};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use sha2::{Digest, Sha256};
 
@@ -17,6 +18,12 @@ pub fn stream(seed: u64, run: u64, name: &str) -> Stream {
     hash.update(run.to_le_bytes());
     hash.update(name.as_bytes());
     Stream::from_seed(hash.finalize().into())
+}
+
+/// A draw from the standard normal distribution.
+#[must_use = "the stream has moved on"]
+pub fn normal(stream: &mut Stream) -> f64 {
+    StandardNormal.sample(stream)
 }
 
 #[cfg(test)]

@@ -36,6 +36,7 @@ pub mod requests_csv;
 pub mod saturation;
 pub mod schedule;
 pub mod size;
+pub mod spread;
 pub mod summary;
 #[cfg(test)]
 mod testing;

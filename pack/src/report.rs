@@ -12,6 +12,9 @@ pub const P99_SUCCESSES_MIN: u64 = 10_000;
 /// Successes of a class below which it is labelled exploratory.
 pub const EXPLORATORY_BELOW: u64 = 2_000;
 
+/// What a warning begins with that says where a run left its profile's validity region.
+pub const OUTSIDE_VALIDITY: &str = "outside the profile's validity region: ";
+
 /// Where the records came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -71,6 +74,13 @@ pub struct ProfileFacts {
     pub kind: String,
     /// The GPU; null for a profile of no real one.
     pub gpu: Option<String>,
+    /// What the profile is worth, in words: its kind, its expected error if it is known, and its GPU or that it names
+    /// none.
+    #[serde(default)]
+    pub label: String,
+    /// The relative error to expect of its step times, as a share; null if it states none.
+    #[serde(default)]
+    pub expected_relative_error: Option<f64>,
     /// SHA-256 of its file, in hexadecimal.
     pub sha256: String,
     /// The batches it was fitted for.
@@ -243,6 +253,17 @@ impl Report {
         let undetermined = self.queue_trend == Verdict::Undetermined;
         let of_length = |gate: &str| gate.starts_with("samples:") || gate == "queue_trend" && undetermined;
         !self.capacity_gate_pass && self.failing_gates().all(of_length)
+    }
+
+    /// What of the run lies outside its profile's validity region, in words.
+    pub fn outside_validity(&self) -> impl Iterator<Item = &str> {
+        self.warnings.iter().filter_map(|warning| warning.strip_prefix(OUTSIDE_VALIDITY))
+    }
+
+    /// Whether anything does.
+    #[must_use]
+    pub fn leaves_validity(&self) -> bool {
+        self.outside_validity().next().is_some()
     }
 
     /// Whether every class has the successes that the manifest asks for.

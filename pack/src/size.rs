@@ -1,6 +1,7 @@
 //! A system that is not bought yet: what one replica carries with its uncertainty, the fleet for a peak, and its cost.
 
 use crate::plan::{Plan, PlanError, PlanInput, plan};
+use crate::report::ProfileFacts;
 use crate::spread::Interval;
 use serde::Serialize;
 use std::cmp::Ordering;
@@ -18,8 +19,8 @@ pub struct Candidate {
     pub precision: String,
     /// How the memory of a GPU is divided; null where the model cannot be divided so.
     pub memory: Option<Memory>,
-    /// The profile that was simulated; null where there is none.
-    pub profile: Option<ProfileNote>,
+    /// The profile to simulate; null where something forbids to.
+    pub profile: Option<ProfileFacts>,
     /// What one replica carries; null where no rate was tested to the end.
     pub capacity: Option<ReplicaCapacity>,
     /// The fleet for the peak; null where no rate passes.
@@ -56,19 +57,6 @@ pub struct MemoryLine {
     pub formula: String,
     /// Its value.
     pub bytes: i64,
-}
-
-/// What the simulated profile is worth.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ProfileNote {
-    /// Its name.
-    pub name: String,
-    /// What it rests on.
-    pub kind: String,
-    /// The relative error to expect of its step times.
-    pub expected_relative_error: Option<f64>,
-    /// For which batches it holds.
-    pub validity: String,
 }
 
 /// What one replica carries, in requests per second.

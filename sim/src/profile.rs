@@ -8,7 +8,7 @@ mod write;
 
 use crate::engine::EngineConfig;
 use crate::hardware::BelowBound;
-use crate::replica::{Extremes, FrontEnd};
+use crate::replica::{Extremes, FrontEnd, ReplicaTotals};
 use crate::step_time::StepTime;
 pub(crate) use read::{mapping, read_scheduler};
 use read::{read_front_end, read_hardware, read_provenance, read_step_time, read_uncertainty, read_validity};
@@ -66,6 +66,22 @@ impl Validity {
         .iter()
         .filter(|(_, found, limit)| found > limit)
         .map(|(what, found, limit)| format!("{what} reached {found}, the profile holds to {limit}"))
+        .collect()
+    }
+
+    /// What of the mean step lies below the region, in words. Every run has small steps at its begin and its end, and
+    /// they matter little: below the region is a run whose usual step is.
+    #[must_use]
+    pub fn fallen_below(&self, totals: &ReplicaTotals) -> Vec<String> {
+        let mean = |sum: u64| sum as f64 / totals.steps as f64;
+        [
+            ("batch tokens", mean(totals.computed_tokens), self.batch_tokens.0),
+            ("rows", mean(totals.rows), self.rows.0),
+            ("context tokens", mean(totals.longest_rows), self.context_tokens.0),
+        ]
+        .iter()
+        .filter(|(_, found, limit)| *found < f64::from(*limit))
+        .map(|(what, found, limit)| format!("{what} are {found:.1} in the mean step, the profile holds from {limit}"))
         .collect()
     }
 }
@@ -156,6 +172,24 @@ pub struct Residual {
 }
 
 impl Profile {
+    /// What it is worth, in words: its kind, the error to expect, and its GPU or that it names none.
+    #[must_use]
+    pub fn label(&self) -> String {
+        let error = self.provenance.expected_relative_error;
+        let expected = error.map(|share| format!("expected error {:.0} %", 100.0 * share));
+        let kind = match (self.kind, expected) {
+            (ProfileKind::Prior, expected) => {
+                format!("uncalibrated prior, {}", expected.as_deref().unwrap_or("expected error not stated"))
+            }
+            (kind, Some(expected)) => format!("{}, {expected}", kind.word()),
+            (kind, None) => kind.word().to_owned(),
+        };
+        match &self.gpu {
+            Some(gpu) => format!("{kind}, on {gpu}"),
+            None => format!("{kind}, names no GPU, so no hardware bound was checked"),
+        }
+    }
+
     /// Reads a profile.
     ///
     /// # Errors

@@ -35,8 +35,27 @@ pub struct ReplicaTotals {
     pub busy: Nanos,
     /// Tokens computed, prompt and output, recomputation included.
     pub computed_tokens: u64,
+    /// Rows, summed over the steps.
+    pub rows: u64,
+    /// The longest row's tokens with its context, summed over the steps.
+    pub longest_rows: u64,
     /// The largest batches seen, to hold against the profile's validity region.
     pub extremes: Extremes,
+}
+
+impl ReplicaTotals {
+    /// Those of both together.
+    #[must_use]
+    pub fn and(self, other: &ReplicaTotals) -> ReplicaTotals {
+        ReplicaTotals {
+            steps: self.steps + other.steps,
+            busy: self.busy + other.busy,
+            computed_tokens: self.computed_tokens + other.computed_tokens,
+            rows: self.rows + other.rows,
+            longest_rows: self.longest_rows + other.longest_rows,
+            extremes: self.extremes.max(other.extremes),
+        }
+    }
 }
 
 /// The largest batches seen.
@@ -161,6 +180,8 @@ impl Replica {
         self.totals.steps += 1;
         self.totals.busy += duration;
         self.totals.computed_tokens += shape.tokens;
+        self.totals.rows += u64::from(shape.rows);
+        self.totals.longest_rows += u64::from(shape.longest_row);
         self.totals.extremes = self.totals.extremes.max((&shape).into());
         self.in_flight.push_back(batch);
         let batch = self.in_flight.back().expect("just pushed");

@@ -12,6 +12,7 @@ pub mod oracle;
 pub mod plan;
 pub mod schedule;
 pub mod simulate;
+pub mod size;
 pub mod sweep;
 pub mod trace;
 pub mod whatif;

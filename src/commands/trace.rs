@@ -32,7 +32,7 @@ pub fn run(args: &TraceArgs) -> Outcome {
     let progress = Progress::start("trace", schedule.measured.requests.len() as u64);
     let mut until = Until { to, now: Nanos::ZERO, progress: Share::of(&progress) };
     let summary = run_watched(&config, &schedule, &|| loaded.engine(), &mut until, &mut trace)
-        .map_err(CommandError::could_not_run)?;
+        .map_err(|error| CommandError::run(&error))?;
     drop(progress);
     if interrupted() {
         return Err(CommandError::could_not_run(format!(

@@ -77,11 +77,7 @@ fn origin_sentence(report: &Report) -> String {
     let facts = &report.facts;
     let mut sentence = source.to_string();
     if let Some(profile) = facts.system.as_ref().and_then(|system| system.profile.as_ref()) {
-        let gpu = profile.gpu.as_deref().unwrap_or("no GPU, so no hardware bound was checked");
-        sentence += &format!(
-            " Profile {} ({}; of {gpu}), fitted for {}.",
-            profile.name, profile.kind, profile.validity
-        );
+        sentence += &format!(" Profile {} ({}), valid for {}.", profile.name, profile.label, profile.validity);
     }
     if let (Some(seed), Some(hash)) = (facts.seed, &facts.schedule_hash) {
         let hash: String = hash.chars().take(12).collect();

@@ -1,10 +1,9 @@
 //! Draws from the manifest's distributions. A fixed value draws nothing from its stream.
 
-use crate::chance::Stream;
+use crate::chance::{Stream, normal};
 use crate::manifest::{Distribution, TOKENS_MAX};
 use crate::time::{Nanos, TimeError};
 use rand::RngExt;
-use rand_distr::{Distribution as _, StandardNormal};
 
 /// A cut distribution is drawn again until it hits. The manifest's checks leave at least a two-hundredth inside,
 /// so this many misses in a row do not happen; after them the last value is clamped.
@@ -85,10 +84,6 @@ impl Sampler {
         }
         value.max(min).min(max)
     }
-}
-
-fn normal(stream: &mut Stream) -> f64 {
-    StandardNormal.sample(stream)
 }
 
 /// The running sums of `weights`.

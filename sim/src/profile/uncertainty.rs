@@ -2,7 +2,8 @@
 
 use super::Profile;
 use crate::replica::FrontEnd;
-use crate::step_time::{Coefficients, HostCost, StepTime};
+use crate::step_time::{Coefficients, HostCost, StepTime, StepTimeError};
+use scaleproof_pack::chance::{Stream, normal};
 use scaleproof_pack::time::{Nanos, TimeError};
 
 /// A part of the costs that is scaled as one.
@@ -114,6 +115,21 @@ impl Uncertainty {
 }
 
 impl Profile {
+    /// A profile drawn from the uncertainty of this one, with the factors that make it; the same one with none if it
+    /// states no uncertainty.
+    ///
+    /// # Errors
+    /// If what was drawn is not possible: no time, or below the GPU's bound at a step of the validity region. The
+    /// posterior given physics is what is left if such draws are drawn again.
+    pub fn drawn(&self, chance: &mut Stream) -> Result<(Profile, Correction), StepTimeError> {
+        let Some(uncertainty) = &self.uncertainty else { return Ok((self.clone(), Correction::default())) };
+        let normals: Vec<f64> = uncertainty.factors.iter().map(|_| normal(chance)).collect();
+        let correction = uncertainty.correction(&normals);
+        let profile = self.corrected(&correction)?;
+        profile.check_bound().map_err(StepTimeError::BelowBound)?;
+        Ok((profile, correction))
+    }
+
     /// The same profile with its costs scaled.
     ///
     /// # Errors

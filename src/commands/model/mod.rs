@@ -4,7 +4,7 @@ mod args;
 mod list;
 mod show;
 
-pub use args::ModelArgs;
+pub use args::{KvPrecision, ModelArgs, WeightPrecision};
 
 use crate::exit::Outcome;
 use args::ModelCommand;

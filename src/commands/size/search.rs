@@ -2,13 +2,13 @@
 //! the fleet that follows, at the peak.
 
 use super::system::{System, Workload};
+use crate::draws::{Draw, draw};
 use crate::exit::CommandError;
 use crate::input::Loaded;
 use crate::point::{Point, Verdict};
 use crate::progress::{Progress, interrupted};
 use rayon::prelude::*;
 use scaleproof_calibrate::fluid::Traffic;
-use scaleproof_pack::chance::stream;
 use scaleproof_pack::refine::search_near;
 use scaleproof_pack::schedule::Load;
 use scaleproof_pack::size::{AtPeak, Fleet, ReplicaCapacity, assured};
@@ -19,20 +19,18 @@ use scaleproof_sim::profile::Profile;
 const GUESS_SHARE: f64 = 0.8;
 /// By which share that may be off.
 const GUESS_APART: f64 = 0.25;
-/// Draws that are tried for one that is not faster than its GPU.
-const TRIES: u32 = 1000;
 /// A fleet's run at the peak may have this many times the manifest's requests.
 const PEAK_REQUESTS_MAX: f64 = 10.0;
 
 /// Why a configuration has no answer.
 pub enum Stop {
     Interrupted,
-    Failed(String),
+    Failed(CommandError),
 }
 
 impl From<CommandError> for Stop {
     fn from(error: CommandError) -> Stop {
-        Stop::Failed(error.to_string())
+        Stop::Failed(error)
     }
 }
 
@@ -81,7 +79,7 @@ impl Search<'_> {
                 candidate.capacity = None;
                 candidate.reason = Some("not finished before the request to stop".to_owned());
             }
-            Err(Stop::Failed(error)) => candidate.reason = Some(error),
+            Err(Stop::Failed(error)) => candidate.reason = Some(error.to_string()),
         }
     }
 
@@ -93,22 +91,30 @@ impl Search<'_> {
         let guess = GUESS_SHARE * own_fluid.unwrap_or(1.0);
         let own = self.search(loaded, 0, guess, GUESS_APART)?;
         let ratio = if own.passing_rps > 0.0 { own.passing_rps / own_fluid.unwrap_or(1.0) } else { GUESS_SHARE };
-        let seed = loaded.manifest.client.request_schedule_seed;
-        let draw = |index: u64| -> Result<(Found, u32), Stop> {
-            let (profile, rejected) = drawn(&loaded.profile, seed, index)?;
-            let guess = ratio * fluid(&profile).or(own_fluid).unwrap_or(1.0);
-            let drawn = Loaded { profile, ..loaded.clone() };
-            Ok((self.search(&drawn, index, guess, args.within)?, rejected))
+        let mut draws = draw(loaded, u64::from(args.draws))?;
+        let of_draw = |draw: &mut Draw| -> Result<Found, Stop> {
+            let run = draw.run;
+            let search = |drawn: &Loaded| {
+                let guess = ratio * fluid(&drawn.profile).or(own_fluid).unwrap_or(1.0);
+                match self.search(drawn, run, guess, args.within) {
+                    Ok(found) => Ok(Some(found)),
+                    Err(Stop::Interrupted) => Ok(None),
+                    Err(Stop::Failed(error)) => Err(error),
+                }
+            };
+            draw.with(loaded, search)?.ok_or(Stop::Interrupted)
         };
-        let draws: Vec<(Found, u32)> =
-            (0..u64::from(args.draws)).into_par_iter().with_max_len(1).map(draw).collect::<Result<_, _>>()?;
-        for found in std::iter::once(&own).chain(draws.iter().map(|(found, _)| found)) {
+        let found: Vec<Result<Found, Stop>> =
+            draws.par_iter_mut().with_max_len(1).map(of_draw).collect();
+        // The first error by number, not by time.
+        let found: Vec<Found> = found.into_iter().collect::<Result<_, _>>()?;
+        for found in std::iter::once(&own).chain(&found) {
             warnings.extend(found.warnings.iter().cloned());
             if found.too_short {
                 warnings.push("a search ended at a rate that so short a run cannot judge: the capacity may be higher; offer more requests".to_owned());
             }
         }
-        let draws_rps: Vec<f64> = draws.iter().map(|(found, _)| found.passing_rps).collect();
+        let draws_rps: Vec<f64> = found.iter().map(|found| found.passing_rps).collect();
         let mut sorted = draws_rps.clone();
         sorted.sort_by(f64::total_cmp);
         let (failing_rps, failing_gate) = own.failing.map_or((None, None), |(rps, gate)| (Some(rps), gate));
@@ -118,7 +124,7 @@ impl Search<'_> {
             failing_gate,
             assured: assured(&draws_rps, args.at_confidence).expect("there is at least one draw"),
             draws_rps,
-            draws_rejected: draws.iter().map(|(_, rejected)| rejected).sum(),
+            draws_rejected: draws.iter().map(|draw| draw.rejected).sum(),
             interval_rps: interval(&sorted),
         })
     }
@@ -174,13 +180,13 @@ impl Search<'_> {
             Ok(AtPeak { replicas, pass, failing_gate })
         };
         let fleets: Vec<u32> = [replicas, replicas - 1].into_iter().filter(|&n| n > 0).collect();
-        let judged: Result<Vec<AtPeak>, Stop> = fleets.into_par_iter().with_max_len(1).map(judge).collect();
-        match judged {
+        let judged: Vec<Result<AtPeak, Stop>> = fleets.into_par_iter().with_max_len(1).map(judge).collect();
+        match judged.into_iter().collect::<Result<Vec<AtPeak>, Stop>>() {
             Ok(judged) => {
                 let mut judged = judged.into_iter();
                 (fleet.at_peak, fleet.one_lost) = (judged.next(), judged.next());
             }
-            Err(Stop::Failed(error)) => fleet.not_simulated = Some(error),
+            Err(Stop::Failed(error)) => fleet.not_simulated = Some(error.to_string()),
             Err(Stop::Interrupted) => return Err(Stop::Interrupted),
         }
         if let Some(AtPeak { pass: false, failing_gate, .. }) = &fleet.at_peak {
@@ -189,18 +195,6 @@ impl Search<'_> {
         }
         Ok(())
     }
-}
-
-/// Draw `index` of a profile, and how many were rejected before it because they were faster than the GPU.
-fn drawn(profile: &Profile, seed: u64, index: u64) -> Result<(Profile, u32), Stop> {
-    let mut chance = stream(seed, index, "profile draws");
-    let possible = (0..TRIES).find_map(|rejected| Some((profile.drawn(&mut chance).ok()?.0, rejected)));
-    possible.ok_or_else(|| {
-        Stop::Failed(format!(
-            "{}: found {TRIES} draws of its uncertainty, all faster than the GPU; expected a possible one",
-            profile.name
-        ))
-    })
 }
 
 fn nothing_passes(capacity: &ReplicaCapacity) -> String {

@@ -9,7 +9,7 @@ use scaleproof_calibrate::hardware::gpu::Gpu;
 use scaleproof_calibrate::hardware::memory::{MemoryPlan, MemorySettings};
 use scaleproof_calibrate::physics::{PriorError, PriorSpec, prior};
 use scaleproof_pack::schedule::Schedule;
-use scaleproof_pack::size::{Candidate, Memory, MemoryLine, ProfileNote};
+use scaleproof_pack::size::{Candidate, Memory, MemoryLine};
 use scaleproof_sim::engine::cudagraph::CudagraphMode;
 use scaleproof_sim::profile::Profile;
 
@@ -60,7 +60,6 @@ impl System {
         let loaded = match prior(&spec) {
             Ok((profile, plan)) => {
                 candidate.memory = Some(memory(&plan));
-                candidate.profile = Some(note(&profile));
                 admit(profile, workload)
             }
             Err(PriorError::DoesNotFit(plan)) => {
@@ -81,6 +80,7 @@ impl System {
             Err(reason) => (None, Some(reason)),
         };
         candidate.reason = reason;
+        candidate.profile = loaded.as_ref().map(Loaded::profile_facts);
         System { candidate, loaded }
     }
 }
@@ -148,13 +148,4 @@ fn missing(plan: &MemoryPlan) -> String {
         gb(plan.kv_bytes),
         parts.join(", ")
     )
-}
-
-fn note(profile: &Profile) -> ProfileNote {
-    ProfileNote {
-        name: profile.name.clone(),
-        kind: profile.kind.word().to_owned(),
-        expected_relative_error: profile.provenance.expected_relative_error,
-        validity: profile.validity.to_string(),
-    }
 }
