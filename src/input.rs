@@ -12,8 +12,8 @@ use scaleproof_pack::manifest::{ArrivalPattern, Manifest, Placement, TraceFormat
 use scaleproof_pack::report::{ProfileFacts, SystemFacts};
 use scaleproof_pack::schedule::trace_rate_rps;
 use scaleproof_pack::trace::Trace;
-use scaleproof_sim::engine::{BatchScheduler, EngineConfig};
 use scaleproof_sim::engine::vllm::VllmScheduler;
+use scaleproof_sim::engine::{BatchScheduler, EngineConfig};
 use scaleproof_sim::profile::Profile;
 use scaleproof_sim::scenario::Scenario;
 use std::path::{Path, PathBuf};
@@ -304,7 +304,8 @@ impl Loaded {
         system.manifest.engine.placement =
             Placement { tp, pp, dp: 1, replicas: 1, gpus: tp.saturating_mul(pp) };
         system.scenario.scheduler = EngineConfig {
-            enable_prefix_caching: profile.scheduler.enable_prefix_caching && self.manifest.engine.prefix_cache,
+            enable_prefix_caching: profile.scheduler.enable_prefix_caching
+                && self.manifest.engine.prefix_cache,
             ..profile.scheduler.clone()
         };
         system.scenario.max_num_queued_reqs = None;

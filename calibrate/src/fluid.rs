@@ -258,7 +258,10 @@ mod tests {
         // 8,192 tokens x 2 x 68.5e9 operations over two GPUs of 989e12 are some 570 ms.
         manifest.classes[1].request_ttft_cutoff_ms = 500.0;
         let prompt = found(&manifest, true).unwrap();
-        assert_eq!((prompt.class.as_str(), prompt.metric, prompt.by), ("long_context", "TTFT", "peak arithmetic"));
+        assert_eq!(
+            (prompt.class.as_str(), prompt.metric, prompt.by),
+            ("long_context", "TTFT", "peak arithmetic")
+        );
         assert!((560.0..620.0).contains(&prompt.median_least_ms), "{prompt}");
         assert_eq!(found(&manifest, false), None, "a prompt found in the cache is not computed");
         // 137 GB of weights over two GPUs of 3.35e12 bytes/s are some 20 ms.

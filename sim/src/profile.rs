@@ -81,7 +81,9 @@ impl Validity {
         ]
         .iter()
         .filter(|(_, found, limit)| *found < f64::from(*limit))
-        .map(|(what, found, limit)| format!("{what} are {found:.1} in the mean step, the profile holds from {limit}"))
+        .map(|(what, found, limit)| {
+            format!("{what} are {found:.1} in the mean step, the profile holds from {limit}")
+        })
         .collect()
     }
 }

@@ -154,7 +154,10 @@ fn summary(base: &Loaded, draws: &[Draw], found: &[Option<(Found, Found)>], near
         many(|found| found.unjudged),
         "ended at a rate that so short a run cannot judge: their capacity may be higher; offer more requests",
     );
-    warn(many(|found| found.bracket.passing_rps <= 0.0), "found no rate that passes: their capacity counts as 0");
+    warn(
+        many(|found| found.bracket.passing_rps <= 0.0),
+        "found no rate that passes: their capacity counts as 0",
+    );
     warn(many(|found| found.outside), "left the profile's validity region at their capacity");
     let replicas = f64::from(near.replicas);
     let share = |i: Interval| Interval { low: i.low / replicas, high: i.high / replicas, ..i };
@@ -210,7 +213,9 @@ impl DrawnCapacity {
                 percent(Some(parameters)),
                 percent(Some(seeds))
             ),
-            _ => "neither the profile's parameters nor seeds move it by as much as the searches see".to_owned(),
+            _ => {
+                "neither the profile's parameters nor seeds move it by as much as the searches see".to_owned()
+            }
         };
         format!(
             "capacity {:.2} to {:.2} requests/s per replica, {:.0} % ({draws}{few}; {:.2} to {:.2} on {}, median \

@@ -72,5 +72,8 @@ fn at_rate(run: &Run, cold: bool) -> Result<Measured, AccuracyError> {
     let counted = from..list.len();
     let label = format!("{} requests/s", rate(run));
     let schedules = vec![list.open(rate(run))];
-    Ok(Measured { trial: Trial { label, schedules, counted, seats: None }, observations: observations(&run.point) })
+    Ok(Measured {
+        trial: Trial { label, schedules, counted, seats: None },
+        observations: observations(&run.point),
+    })
 }

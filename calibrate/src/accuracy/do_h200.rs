@@ -115,7 +115,8 @@ fn known_lengths(text: &str) -> Result<Vec<(u32, Option<u32>)>, AccuracyError> {
         .map(|line| {
             let mut fields = line.split(',').skip(1);
             let input = number(fields.next());
-            let input = input.ok_or_else(|| AccuracyError(format!("lengths: found {line:?}, expected numbers")))?;
+            let input =
+                input.ok_or_else(|| AccuracyError(format!("lengths: found {line:?}, expected numbers")))?;
             Ok((input, number(fields.next())))
         })
         .collect()
@@ -224,7 +225,8 @@ fn conversations(point: &OperatingPoint) -> (Vec<Lengths>, Vec<Vec<Segment>>) {
         .into_iter()
         .map(|(conversation, turn)| {
             let input = turn * text + (turn - 1) * output;
-            let history = Segment { stream: TokenStream::group(u64::from(conversation)), start: 0, len: input };
+            let history =
+                Segment { stream: TokenStream::group(u64::from(conversation)), start: 0, len: input };
             ((input, output), vec![history])
         })
         .unzip()

@@ -62,13 +62,11 @@ pub fn tp4(data: &Path) -> Result<Set, AccuracyError> {
 }
 
 fn notes() -> Vec<String> {
-    vec![
-        format!(
-            "Closed loop; {REQUESTS_PER_CLIENT} requests a client, lengths uniform from {LENGTH_SHARE} of the nominal \
+    vec![format!(
+        "Closed loop; {REQUESTS_PER_CLIENT} requests a client, lengths uniform from {LENGTH_SHARE} of the nominal \
              ones; {DRAWS} draws averaged. Not stated: mean or median (mean is taken), the share of the memory \
              ({MEMORY_SHARE} is taken), the version of vLLM."
-        ),
-    ]
+    )]
 }
 
 fn engine_prior(tp: u32) -> Result<Profile, AccuracyError> {
@@ -86,7 +84,8 @@ fn points(data: &Path, tp: u32) -> Result<Points, AccuracyError> {
     let (mut fitted, mut held_out) = (Vec::new(), Vec::new());
     for line in text(&path)?.lines().skip(1) {
         let fields: Vec<&str> = line.split(',').collect();
-        let [model, _, _, _, precision, degree, _, input, output, concurrency, _, ttft, tpot] = fields[..] else {
+        let [model, _, _, _, precision, degree, _, input, output, concurrency, _, ttft, tpot] = fields[..]
+        else {
             return Err(AccuracyError(format!("{}: found {line:?}, expected 13 fields", path.display())));
         };
         if !model.ends_with("Llama-3.1-70B") || precision != "fp8" || degree != tp.to_string() {

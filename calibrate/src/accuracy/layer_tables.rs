@@ -59,7 +59,9 @@ fn table(path: &Path, words: usize) -> Result<Vec<(Vec<String>, Vec<f64>)>, Accu
         let mut fields = line.split(',');
         let words = fields.by_ref().take(words).map(str::to_owned).collect();
         let numbers: Result<Vec<f64>, _> = fields.map(str::parse).collect();
-        numbers.map(|numbers| (words, numbers)).map_err(|e| AccuracyError(format!("{}: {line:?}: {e}", path.display())))
+        numbers
+            .map(|numbers| (words, numbers))
+            .map_err(|e| AccuracyError(format!("{}: {line:?}: {e}", path.display())))
     };
     text.lines().skip(1).map(row).collect()
 }
@@ -92,7 +94,12 @@ fn attention(folder: &Path, region: &Region, kind: Rows) -> Result<Fit, Accuracy
         let [chunk, behind, decodes, context, us] = numbers[..] else { continue };
         let (found, fewest) =
             if chunk > 0.0 { (Rows::Mixed, region.rows / 2.0) } else { (Rows::Decode, 1.0) };
-        if found != kind || decodes < fewest || decodes > region.rows || context > region.context || behind + chunk > region.context {
+        if found != kind
+            || decodes < fewest
+            || decodes > region.rows
+            || context > region.context
+            || behind + chunk > region.context
+        {
             continue;
         }
         let pairs = chunk * behind + chunk * chunk / 2.0;

@@ -25,10 +25,12 @@ pub fn vllm_bench_gaps(count: usize) -> Vec<f64> {
 pub fn stretched_arrivals(gaps: &[f64], rps: f64) -> Vec<f64> {
     let total: f64 = gaps.iter().sum();
     let scale = gaps.len() as f64 / rps / total;
-    gaps.iter().scan(0.0, |sum, gap| {
-        *sum += gap;
-        Some(*sum * scale)
-    }).collect()
+    gaps.iter()
+        .scan(0.0, |sum, gap| {
+            *sum += gap;
+            Some(*sum * scale)
+        })
+        .collect()
 }
 
 /// Adds requests to a list.
@@ -44,7 +46,12 @@ impl Builder {
     }
 
     /// A request at a time in seconds, or when a client is free; its prompt is `prompt`, from its beginning.
-    pub fn add(&mut self, at_s: Option<f64>, (input, output): Lengths, prompt: &[Segment]) -> Result<(), TimeError> {
+    pub fn add(
+        &mut self,
+        at_s: Option<f64>,
+        (input, output): Lengths,
+        prompt: &[Segment],
+    ) -> Result<(), TimeError> {
         let release = match at_s {
             Some(at_s) => Release::At(Nanos::from_seconds(at_s)?),
             None => Release::WhenFree { think: Nanos::ZERO },

@@ -21,13 +21,13 @@ use crate::hardware::{Found, Precision};
 use crate::physics::{PriorError, PriorSpec};
 use crate::posterior::{Measured, Posterior, PosteriorError, fit};
 use crate::trial::{Metric, Observation, Served, Statistic, Trial};
+use rayon::prelude::*;
 use scaleproof_pack::fault::Faults;
 use scaleproof_pack::import::{OperatingPoint, Run, import};
 use scaleproof_pack::time::TimeError;
 use scaleproof_sim::RunError;
 use scaleproof_sim::engine::cudagraph::CudagraphMode;
 use scaleproof_sim::profile::Profile;
-use rayon::prelude::*;
 use std::fmt;
 use std::path::Path;
 

@@ -21,14 +21,16 @@ const BLOCK: u32 = 16;
 pub fn judge(data: &Path) -> Result<Set, AccuracyError> {
     let folder = data.join("measured/rtxpro6000-llama8b");
     let requests = lines(&folder.join("requests.jsonl"))?;
-    let longest = requests.iter().map(|r| number(r, "input_toks") + number(r, "output_toks")).fold(0.0, f64::max);
+    let longest =
+        requests.iter().map(|r| number(r, "input_toks") + number(r, "output_toks")).fold(0.0, f64::max);
     let mut spec = usual_prior("llama-3.1-8b", "rtx-pro-6000", 1, (Precision::Bf16, Precision::Bf16))?;
     spec.memory.max_num_seqs = 128;
     spec.memory.max_num_batched_tokens = 2048;
     let (mut profile, _) = prior(&spec)?;
     let tables = data.join("profiles/llmservingsim/RTXPRO6000_meta-llama_Llama-3.1-8B_tp1");
     let region = Region { rows: f64::from(spec.memory.max_num_seqs), context: longest };
-    let [decode, mixed] = [Rows::Decode, Rows::Mixed].map(|rows| coefficients(&tables, LAYERS, &region, rows));
+    let [decode, mixed] =
+        [Rows::Decode, Rows::Mixed].map(|rows| coefficients(&tables, LAYERS, &region, rows));
     let (decode, mixed) = (decode?, mixed?);
     "rtxpro6000-llama8b-kernels".clone_into(&mut profile.name);
     profile.step_time.eager = mixed.clone();
@@ -44,9 +46,12 @@ pub fn judge(data: &Path) -> Result<Set, AccuracyError> {
     let comparisons = Points { fitted: Vec::new(), held_out }.compare(&profile)?;
     Ok(Set {
         name: "rtxpro6000-llama8b",
-        system: "Llama-3.1-8B BF16 on one RTX PRO 6000, vLLM 0.19.0, 300 ShareGPT requests at 10/s".to_owned(),
+        system: "Llama-3.1-8B BF16 on one RTX PRO 6000, vLLM 0.19.0, 300 ShareGPT requests at 10/s"
+            .to_owned(),
         fitted_on: "kernel tables only; nothing served".to_owned(),
-        notes: vec!["TTFT runs from the engine's queue to the first token, as the engine stamped them.".to_owned()],
+        notes: vec![
+            "TTFT runs from the engine's queue to the first token, as the engine stamped them.".to_owned(),
+        ],
         profile,
         comparisons,
         goals: vec![

@@ -1,12 +1,14 @@
-//! report.html: the pictures of a point, a sweep, a plan and a grid. One self-contained file each, without scripts and
-//! without network; a table under each picture has its numbers.
+//! report.html: the pictures of a point, a sweep, a plan, a comparison of systems and a grid. One self-contained file
+//! each, without scripts and without network; a table under each picture has its numbers.
 
 mod axis;
+mod bars;
 mod closed;
 mod heat;
 mod html;
 mod plan;
 mod point;
+mod size;
 mod svg;
 mod sweep;
 #[cfg(test)]
@@ -16,6 +18,7 @@ mod whatif;
 pub use closed::{ClosedPage, closed_section};
 pub use plan::{FleetCapacity, PlanPage, plan_html};
 pub use point::{PointPage, point_html};
+pub use size::{SizePage, size_html};
 pub use sweep::{SweepPage, sweep_html, sweep_section};
 pub use whatif::{WhatifPage, whatif_html};
 
@@ -77,7 +80,8 @@ fn origin_sentence(report: &Report) -> String {
     let facts = &report.facts;
     let mut sentence = source.to_string();
     if let Some(profile) = facts.system.as_ref().and_then(|system| system.profile.as_ref()) {
-        sentence += &format!(" Profile {} ({}), valid for {}.", profile.name, profile.label, profile.validity);
+        sentence +=
+            &format!(" Profile {} ({}), valid for {}.", profile.name, profile.label, profile.validity);
     }
     if let (Some(seed), Some(hash)) = (facts.seed, &facts.schedule_hash) {
         let hash: String = hash.chars().take(12).collect();

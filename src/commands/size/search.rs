@@ -90,7 +90,8 @@ impl Search<'_> {
         // Where the averages alone keep no cutoff, the search begins at a low rate.
         let guess = GUESS_SHARE * own_fluid.unwrap_or(1.0);
         let own = self.search(loaded, 0, guess, GUESS_APART)?;
-        let ratio = if own.passing_rps > 0.0 { own.passing_rps / own_fluid.unwrap_or(1.0) } else { GUESS_SHARE };
+        let ratio =
+            if own.passing_rps > 0.0 { own.passing_rps / own_fluid.unwrap_or(1.0) } else { GUESS_SHARE };
         let mut draws = draw(loaded, u64::from(args.draws))?;
         let of_draw = |draw: &mut Draw| -> Result<Found, Stop> {
             let run = draw.run;
@@ -104,8 +105,7 @@ impl Search<'_> {
             };
             draw.with(loaded, search)?.ok_or(Stop::Interrupted)
         };
-        let found: Vec<Result<Found, Stop>> =
-            draws.par_iter_mut().with_max_len(1).map(of_draw).collect();
+        let found: Vec<Result<Found, Stop>> = draws.par_iter_mut().with_max_len(1).map(of_draw).collect();
         // The first error by number, not by time.
         let found: Vec<Found> = found.into_iter().collect::<Result<_, _>>()?;
         for found in std::iter::once(&own).chain(&found) {
@@ -132,12 +132,18 @@ impl Search<'_> {
     /// The highest rate that passes on one replica, in repeat `run` of the schedule.
     fn search(&self, loaded: &Loaded, run: u64, guess: f64, apart: f64) -> Result<Found, Stop> {
         let mut tested: Vec<(f64, Verdict)> = Vec::new();
-        let bracket = search_near(guess, apart, self.workload.args.within, |rate, _, _| rate, |rps| {
-            let verdict = self.verdict(loaded, Load::Open { rps }, run, 1)?;
-            let pass = verdict.pass;
-            tested.push((rps, verdict));
-            Ok::<bool, Stop>(pass)
-        })?;
+        let bracket = search_near(
+            guess,
+            apart,
+            self.workload.args.within,
+            |rate, _, _| rate,
+            |rps| {
+                let verdict = self.verdict(loaded, Load::Open { rps }, run, 1)?;
+                let pass = verdict.pass;
+                tested.push((rps, verdict));
+                Ok::<bool, Stop>(pass)
+            },
+        )?;
         let at = |rps: f64| tested.iter().find(|(tested, _)| tested.total_cmp(&rps).is_eq()).map(|(_, v)| v);
         let failing = bracket.failing_rps.and_then(|rps| Some((rps, at(rps)?)));
         Ok(Found {
@@ -191,7 +197,9 @@ impl Search<'_> {
         }
         if let Some(AtPeak { pass: false, failing_gate, .. }) = &fleet.at_peak {
             let gate = failing_gate.as_deref().unwrap_or("a gate");
-            warnings.push(format!("{replicas} replicas fail {gate} at the peak when simulated: division is too kind here"));
+            warnings.push(format!(
+                "{replicas} replicas fail {gate} at the peak when simulated: division is too kind here"
+            ));
         }
         Ok(())
     }
@@ -203,7 +211,9 @@ fn nothing_passes(capacity: &ReplicaCapacity) -> String {
     let draws = capacity.draws_rps.len();
     match capacity.failing_rps {
         Some(rps) if capacity.own_rps <= 0.0 => {
-            format!("no rate passes: {gate} fails down to {rps:.2} requests/s on one replica ({passing} of {draws} draws carry some)")
+            format!(
+                "no rate passes: {gate} fails down to {rps:.2} requests/s on one replica ({passing} of {draws} draws carry some)"
+            )
         }
         _ => format!("not at this confidence: {passing} of {draws} draws carry any rate"),
     }

@@ -6,7 +6,7 @@ use scaleproof_calibrate::fluid::forbidden;
 use scaleproof_calibrate::hardware::Precision;
 use scaleproof_calibrate::hardware::architecture::Architecture;
 use scaleproof_calibrate::hardware::gpu::Gpu;
-use scaleproof_calibrate::hardware::memory::{MemoryPlan, MemorySettings};
+use scaleproof_calibrate::hardware::memory::{Line, MemoryPlan, MemorySettings};
 use scaleproof_calibrate::physics::{PriorError, PriorSpec, prior};
 use scaleproof_pack::schedule::Schedule;
 use scaleproof_pack::size::{Candidate, Memory, MemoryLine};
@@ -59,12 +59,14 @@ impl System {
         let spec = spec(configuration, workload);
         let loaded = match prior(&spec) {
             Ok((profile, plan)) => {
-                candidate.memory = Some(memory(&plan));
+                candidate.memory = Some(memory(&plan, &spec));
                 admit(profile, workload)
             }
             Err(PriorError::DoesNotFit(plan)) => {
-                candidate.memory = Some(memory(&plan));
-                Err(missing(&plan))
+                let memory = memory(&plan, &spec);
+                let reason = missing(&memory);
+                candidate.memory = Some(memory);
+                Err(reason)
             }
             Err(error) => Err(error.to_string()),
         };
@@ -112,7 +114,8 @@ fn admit(profile: Profile, workload: &Workload<'_>) -> Result<Loaded, String> {
     let hardware = profile.step_time.hardware.clone();
     let longest = profile.scheduler.max_model_len;
     let loaded = workload.base.with_system(profile).map_err(|faults| {
-        let classes: Vec<String> = faults.0.iter().map(|fault| format!("{}: {}", fault.field, fault.found)).collect();
+        let classes: Vec<String> =
+            faults.0.iter().map(|fault| format!("{}: {}", fault.field, fault.found)).collect();
         format!("a request of {longest} tokens is the longest that fits; {}", classes.join(", "))
     })?;
     let whole_prompts = !workload.shared_prefixes;
@@ -121,14 +124,21 @@ fn admit(profile: Profile, workload: &Workload<'_>) -> Result<Loaded, String> {
     bound.map_or(Ok(loaded), |bound| Err(format!("physics: {bound}")))
 }
 
-fn memory(plan: &MemoryPlan) -> Memory {
-    let line = |line: &scaleproof_calibrate::hardware::memory::Line| MemoryLine {
+fn memory(plan: &MemoryPlan, spec: &PriorSpec) -> Memory {
+    let line = |line: &Line| MemoryLine {
         label: line.label.to_owned(),
         formula: line.formula.clone(),
         bytes: line.bytes,
     };
+    let taken_bytes = plan.lines.first().map_or(0, |line| line.bytes);
+    let weights = spec.architecture.weight_bytes(spec.memory.precision, spec.memory.tp);
+    let weight_bytes = weights.map_or(0, |weights| weights.total());
     Memory {
         fits: plan.fits(1),
+        taken_bytes,
+        weight_bytes,
+        working_bytes: taken_bytes - plan.kv_bytes - weight_bytes as i64,
+        kv_bytes_per_token: plan.kv_bytes_per_token,
         lines: plan.lines.iter().map(line).collect(),
         kv_bytes: plan.kv_bytes,
         num_blocks: plan.num_blocks,
@@ -137,15 +147,14 @@ fn memory(plan: &MemoryPlan) -> Memory {
 }
 
 /// Why the model does not fit, with the arithmetic.
-fn missing(plan: &MemoryPlan) -> String {
-    let gb = |bytes: i64| format!("{:.1}", bytes as f64 / 1e9);
-    let taken = plan.lines.first().map_or(0, |line| line.bytes);
-    let parts: Vec<String> =
-        plan.lines.iter().skip(1).filter(|line| line.bytes <= -50_000_000).map(|line| format!("{} {}", line.label, gb(-line.bytes))).collect();
+fn missing(memory: &Memory) -> String {
+    let gb = |bytes: i64| bytes as f64 / 1e9;
     format!(
-        "does not fit: of each GPU's {} GB there is {} GB left for the KV cache after {}",
-        gb(taken),
-        gb(plan.kv_bytes),
-        parts.join(", ")
+        "does not fit: {:.1} GB of each GPU less {:.1} of weights and {:.1} of working memory leave {:.1} GB for the \
+         KV cache",
+        gb(memory.taken_bytes),
+        gb(memory.weight_bytes as i64),
+        gb(memory.working_bytes),
+        gb(memory.kv_bytes)
     )
 }

@@ -1,5 +1,9 @@
 //! A system that is not bought yet: what one replica carries with its uncertainty, the fleet for a peak, and its cost.
 
+mod words;
+
+pub use words::{Table, fleet_table, memory_table, refused_table};
+
 use crate::plan::{Plan, PlanError, PlanInput, plan};
 use crate::report::ProfileFacts;
 use crate::spread::Interval;
@@ -38,10 +42,18 @@ pub struct Candidate {
 pub struct Memory {
     /// Whether a request fits.
     pub fits: bool,
+    /// What the engine takes of the GPU's memory.
+    pub taken_bytes: i64,
+    /// Of that, weights.
+    pub weight_bytes: u64,
+    /// Of that, what a step and the libraries need.
+    pub working_bytes: i64,
     /// What the engine takes, and what it takes off that: the sum is the KV cache.
     pub lines: Vec<MemoryLine>,
     /// Memory for the KV cache, in bytes; negative if the rest alone does not fit.
     pub kv_bytes: i64,
+    /// Bytes of keys and values of a token.
+    pub kv_bytes_per_token: u64,
     /// Blocks of it.
     pub num_blocks: u64,
     /// Tokens that they hold.
@@ -106,6 +118,9 @@ pub fn assured(draws_rps: &[f64], confidence: f64) -> Option<Assured> {
 pub struct Fleet {
     /// Its arithmetic, from the assured capacity of a replica.
     pub plan: Plan,
+    /// GPUs for the upper and the lower end of the interval of a replica's capacity; null without one, or if it begins
+    /// at 0.
+    pub gpus_interval: Option<(u32, u32)>,
     /// The share of the draws with which the peak is within the capacity of all replicas but one, by division.
     pub one_lost_carried_share: f64,
     /// All replicas at the peak, simulated with the profile's own parameters.
@@ -138,19 +153,25 @@ impl Fleet {
         peak_rps: f64,
         target_utilization: f64,
     ) -> Result<Fleet, PlanError> {
-        let plan = plan(&PlanInput {
-            capacity_rps: capacity.assured.rps,
-            replicas: 1,
-            gpus_per_replica,
-            peak_rps,
-            target_utilization,
-            spare: 0,
-        })?;
+        let of = |capacity_rps| {
+            plan(&PlanInput {
+                capacity_rps,
+                replicas: 1,
+                gpus_per_replica,
+                peak_rps,
+                target_utilization,
+                spare: 0,
+            })
+        };
+        let plan = of(capacity.assured.rps)?;
+        let gpus = |rps| of(rps).ok().map(|plan| plan.planned_gpus);
+        let gpus_interval = capacity.interval_rps.and_then(|i| Some((gpus(i.high)?, gpus(i.low)?)));
         let left = f64::from(plan.planned_replicas - 1);
         let draws = &capacity.draws_rps;
         let carried = draws.iter().filter(|&&rps| rps * left >= peak_rps).count();
         Ok(Fleet {
             plan,
+            gpus_interval,
             one_lost_carried_share: carried as f64 / draws.len().max(1) as f64,
             at_peak: None,
             one_lost: None,
@@ -245,7 +266,8 @@ pub(crate) mod tests {
     #[test]
     fn the_assured_capacity_is_the_draw_that_enough_others_reach() {
         let draws: Vec<f64> = (1..=19).rev().map(f64::from).collect();
-        for (confidence, rps, probability) in [(0.9, 2.0, 0.9), (0.5, 10.0, 0.5), (0.95, 1.0, 0.95), (0.99, 1.0, 0.95)]
+        for (confidence, rps, probability) in
+            [(0.9, 2.0, 0.9), (0.5, 10.0, 0.5), (0.95, 1.0, 0.95), (0.99, 1.0, 0.95)]
         {
             assert_eq!(assured(&draws, confidence), Some(Assured { rps, probability }), "{confidence}");
         }
