@@ -292,10 +292,7 @@ impl Loaded {
     /// The same workload, gates and router before one replica of another system: its profile's model, precision,
     /// placement and engine stand in the place of the manifest's and of the scenario's `engine`. The texts stay as
     /// they were read.
-    ///
-    /// # Errors
-    /// Classes whose requests are all longer than that engine's context.
-    pub fn with_system(&self, profile: Profile) -> Result<Loaded, Faults> {
+    pub fn with_system(&self, profile: Profile) -> Loaded {
         let mut system = self.clone();
         let (tp, pp) = (profile.tp, profile.pp);
         system.manifest.model.id.clone_from(&profile.model_id);
@@ -310,11 +307,25 @@ impl Loaded {
         };
         system.scenario.max_num_queued_reqs = None;
         system.scenario.max_num_queued_tokens = None;
-        system.scenario.check_lengths(&self.manifest_file(), &system.manifest)?;
         system.profile_text = profile.to_yaml(&[]);
         system.profile_sha256 = sha256_hex(system.profile_text.as_bytes());
         system.profile = profile;
-        Ok(system)
+        system
+    }
+
+    /// The same with a `part`-th of the requests, and of the successes that a class needs; as it is for a trace and for
+    /// sessions, whose counts cannot be divided.
+    pub fn with_fewer_requests(&self, part: u64) -> Loaded {
+        let mut fewer = self.clone();
+        let (client, classes) = (&mut fewer.manifest.client, &self.manifest.classes);
+        if part > 1 && !client.class_schedule_counts.is_empty() && classes.iter().all(|c| c.session.is_none())
+        {
+            client.class_schedule_counts.iter_mut().for_each(|count| *count = count.div_ceil(part));
+            client.initial_scheduled_requests = client.class_schedule_counts.iter().sum();
+            let successes = &mut fewer.manifest.acceptance.min_successful_samples_per_class;
+            *successes = successes.div_ceil(part);
+        }
+        fewer
     }
 
     /// The files of the scenario in a pack of a fleet of `replicas`: a pack is a scenario again, and says what was

@@ -216,12 +216,13 @@ impl Point {
     /// Simulates the point until its verdict is certain: a run in which a gate cannot pass any more ends there, which
     /// saves a search most of the time that overloaded rates take. None if the user asked to stop meanwhile.
     pub fn verdict(&self, loaded: &Loaded, progress: &Progress) -> Result<Option<Verdict>, CommandError> {
-        let mut lost = None;
+        let (mut lost, mut strain) = (None, 0.0);
         let (report, _) = self.until_warm(loaded, |schedule| {
             let mut judge = Judge::new(loaded, progress);
             judge.hopeless = Some(Hopeless::new(&loaded.manifest, schedule));
             let summary = self.run(loaded, schedule, &mut judge)?;
             judge.progress.finish((schedule.warmup.requests.len() + schedule.measured.requests.len()) as u64);
+            strain = judge.hopeless.as_ref().map_or(0.0, Hopeless::strain);
             lost = judge.hopeless.as_ref().filter(|_| summary.stopped).and_then(Hopeless::gate);
             Ok(judge.finish(loaded, self, schedule, &summary))
         })?;
@@ -229,6 +230,7 @@ impl Point {
             let failed = |gate| Verdict {
                 pass: false,
                 failing_gate: Some(gate),
+                strain,
                 too_short: false,
                 warnings: Vec::new(),
             };
@@ -238,6 +240,7 @@ impl Point {
         Ok(Some(Verdict {
             pass: judgement.pass,
             failing_gate: judgement.failing_gates.into_iter().next(),
+            strain,
             too_short: judgement.too_short,
             warnings: report.warnings,
         }))
@@ -251,6 +254,8 @@ pub struct Verdict {
     pub pass: bool,
     /// The gate that fails: the one that misses by most, or that at which the run was ended.
     pub failing_gate: Option<String>,
+    /// The misses of its most strained gate over those that it forgives; the queue does not count.
+    pub strain: f64,
     /// Whether it fails only because the run was too short.
     pub too_short: bool,
     /// What a reader should know of the run.

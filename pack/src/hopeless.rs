@@ -13,6 +13,7 @@ const ROUNDING: f64 = 1e-9;
 #[derive(Clone, Debug)]
 pub struct Hopeless {
     classes: Vec<Class>,
+    ended: u64,
     failed: u64,
     failed_max: f64,
 }
@@ -22,7 +23,9 @@ struct Class {
     name: String,
     ttft_cutoff_ms: f64,
     tpot_cutoff_ms: f64,
+    succeeded: u64,
     missed: u64,
+    scheduled: u64,
     missed_max: f64,
 }
 
@@ -39,11 +42,14 @@ impl Hopeless {
             name: class.name.clone(),
             ttft_cutoff_ms: class.request_ttft_cutoff_ms,
             tpot_cutoff_ms: class.request_tpot_cutoff_ms,
+            succeeded: 0,
             missed: 0,
+            scheduled: count,
             missed_max: forgiven * count as f64 + ROUNDING,
         };
         Hopeless {
             classes: manifest.classes.iter().zip(&scheduled).map(class).collect(),
+            ended: 0,
             failed: 0,
             failed_max: manifest.acceptance.error_rate_max * requests.len() as f64 + ROUNDING,
         }
@@ -57,10 +63,28 @@ impl Hopeless {
         if record.warmup {
             return;
         }
+        self.ended += 1;
         self.failed += u64::from(record.outcome != Outcome::Ok);
         let class = &mut self.classes[usize::from(record.class)];
         let late = |success: Success| !success.in_time(class.ttft_cutoff_ms, class.tpot_cutoff_ms);
-        class.missed += u64::from(Success::of_record(record).is_some_and(late));
+        let success = Success::of_record(record);
+        class.succeeded += u64::from(success.is_some());
+        class.missed += u64::from(success.is_some_and(late));
+    }
+
+    /// The greatest of the shares missed so far over the share that is forgiven: above 1, the gate fails if it goes on
+    /// like that. Says nothing about the queue.
+    #[must_use]
+    pub fn strain(&self) -> f64 {
+        let ratio = |missed: u64, of: u64, missed_max: f64, scheduled: u64| {
+            if of == 0 || scheduled == 0 {
+                return 0.0;
+            }
+            (missed as f64 / of as f64) / (missed_max / scheduled as f64)
+        };
+        let requests = self.classes.iter().map(|class| class.scheduled).sum();
+        let classes = self.classes.iter().map(|c| ratio(c.missed, c.succeeded, c.missed_max, c.scheduled));
+        classes.fold(ratio(self.failed, self.ended, self.failed_max, requests), f64::max)
     }
 
     /// The gate that cannot pass any more, by its name in a report; None while all may.
@@ -98,8 +122,10 @@ mod tests {
             hopeless.push(record);
             assert_eq!(hopeless.gate(), None);
         }
+        let before = hopeless.strain();
         hopeless.push(&late);
         assert_eq!(hopeless.gate().as_deref(), Some("attainment:interactive"));
+        assert!(before > 1.0 && hopeless.strain() > before, "three late of four");
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub struct Candidate {
 /// How the memory of a GPU is divided.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Memory {
-    /// Whether a request fits.
+    /// Whether the longest request fits.
     pub fits: bool,
     /// What the engine takes of the GPU's memory.
     pub taken_bytes: i64,

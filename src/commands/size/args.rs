@@ -44,7 +44,7 @@ pub struct SizeArgs {
     #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub draws: u32,
     /// Find each capacity to within this share of it
-    #[arg(long, value_name = "SHARE", default_value = "0.05", allow_negative_numbers = true, value_parser = tolerance)]
+    #[arg(long, value_name = "SHARE", default_value = "0.1", allow_negative_numbers = true, value_parser = tolerance)]
     pub within: f64,
     /// Share of a GPU's visible memory that the engine takes [default: 0.9]
     #[arg(long, value_name = "SHARE", allow_negative_numbers = true, value_parser = share)]

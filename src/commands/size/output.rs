@@ -1,5 +1,6 @@
 //! What `scaleproof size` writes and prints.
 
+use super::search::draw_part;
 use super::system::Workload;
 use crate::args::Format;
 use crate::exit::CommandError;
@@ -107,9 +108,13 @@ impl Sizing<'_> {
              profile are each configuration's: vLLM's scheduler with its usual settings for the GPU, and no queue limit",
             base.directory.display()
         ));
+        let part = match draw_part(self.workload) {
+            1 => String::new(),
+            part => format!(", over 1/{part} of the requests"),
+        };
         remarks.push(format!(
             "capacity: the highest rate found to pass every gate on one replica, to within {} % below one that fails; \
-             the interval is of {}, each with its own parameters and seed",
+             the interval is of {}, each with its own parameters and seed{part}",
             100.0 * args.within,
             counted(args.draws.into(), "draw")
         ));

@@ -9,16 +9,22 @@ use crate::point::{Point, Verdict};
 use crate::progress::{Progress, interrupted};
 use rayon::prelude::*;
 use scaleproof_calibrate::fluid::Traffic;
-use scaleproof_pack::refine::search_near;
+use scaleproof_pack::refine::{aim, search_near};
 use scaleproof_pack::schedule::Load;
 use scaleproof_pack::size::{AtPeak, Fleet, ReplicaCapacity, assured};
 use scaleproof_pack::spread::interval;
 use scaleproof_sim::profile::Profile;
+use std::cell::RefCell;
 
 /// The share of the rate by averages at which a search begins: bursts and long prompts leave less.
 const GUESS_SHARE: f64 = 0.8;
 /// By which share that may be off.
 const GUESS_APART: f64 = 0.25;
+/// A draw's runs have no smaller part of the requests than this: what the parameters do to a capacity is far more than
+/// what chance does.
+const DRAW_PART_MAX: u64 = 4;
+/// A class keeps this many successes in them.
+const DRAW_SUCCESSES: u64 = 500;
 /// A fleet's run at the peak may have this many times the manifest's requests.
 const PEAK_REQUESTS_MAX: f64 = 10.0;
 
@@ -92,7 +98,8 @@ impl Search<'_> {
         let own = self.search(loaded, 0, guess, GUESS_APART)?;
         let ratio =
             if own.passing_rps > 0.0 { own.passing_rps / own_fluid.unwrap_or(1.0) } else { GUESS_SHARE };
-        let mut draws = draw(loaded, u64::from(args.draws))?;
+        let fewer = loaded.with_fewer_requests(draw_part(self.workload));
+        let mut draws = draw(&fewer, u64::from(args.draws))?;
         let of_draw = |draw: &mut Draw| -> Result<Found, Stop> {
             let run = draw.run;
             let search = |drawn: &Loaded| {
@@ -103,7 +110,7 @@ impl Search<'_> {
                     Err(Stop::Failed(error)) => Err(error),
                 }
             };
-            draw.with(loaded, search)?.ok_or(Stop::Interrupted)
+            draw.with(&fewer, search)?.ok_or(Stop::Interrupted)
         };
         let found: Vec<Result<Found, Stop>> = draws.par_iter_mut().with_max_len(1).map(of_draw).collect();
         // The first error by number, not by time.
@@ -131,19 +138,17 @@ impl Search<'_> {
 
     /// The highest rate that passes on one replica, in repeat `run` of the schedule.
     fn search(&self, loaded: &Loaded, run: u64, guess: f64, apart: f64) -> Result<Found, Stop> {
+        let within = self.workload.args.within;
         let mut tested: Vec<(f64, Verdict)> = Vec::new();
-        let bracket = search_near(
-            guess,
-            apart,
-            self.workload.args.within,
-            |rate, _, _| rate,
-            |rps| {
-                let verdict = self.verdict(loaded, Load::Open { rps }, run, 1)?;
-                let pass = verdict.pass;
-                tested.push((rps, verdict));
-                Ok::<bool, Stop>(pass)
-            },
-        )?;
+        let strains = RefCell::new(Vec::new());
+        let choose = |wanted, low, high| aim(&strains.borrow(), within, wanted, low, high);
+        let bracket = search_near(guess, apart, within, choose, |rps| {
+            let verdict = self.verdict(loaded, Load::Open { rps }, run, 1)?;
+            let pass = verdict.pass;
+            strains.borrow_mut().push((rps, verdict.strain));
+            tested.push((rps, verdict));
+            Ok::<bool, Stop>(pass)
+        })?;
         let at = |rps: f64| tested.iter().find(|(tested, _)| tested.total_cmp(&rps).is_eq()).map(|(_, v)| v);
         let failing = bracket.failing_rps.and_then(|rps| Some((rps, at(rps)?)));
         Ok(Found {
@@ -203,6 +208,12 @@ impl Search<'_> {
         }
         Ok(())
     }
+}
+
+/// Which part of the requests the runs of draws have.
+pub fn draw_part(workload: &Workload<'_>) -> u64 {
+    let successes = workload.base.manifest.acceptance.min_successful_samples_per_class;
+    (successes / DRAW_SUCCESSES).clamp(1, DRAW_PART_MAX)
 }
 
 fn nothing_passes(capacity: &ReplicaCapacity) -> String {

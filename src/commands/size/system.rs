@@ -2,6 +2,7 @@
 
 use super::args::SizeArgs;
 use crate::input::Loaded;
+use crate::table::grouped;
 use scaleproof_calibrate::fluid::forbidden;
 use scaleproof_calibrate::hardware::Precision;
 use scaleproof_calibrate::hardware::architecture::Architecture;
@@ -33,6 +34,23 @@ pub struct Workload<'a> {
     pub shared_prefixes: bool,
 }
 
+impl Workload<'_> {
+    /// Prompt and output tokens of each measured request.
+    fn lengths(&self) -> impl Iterator<Item = u64> {
+        let requests = self.schedule.measured.requests.iter();
+        requests.map(|request| u64::from(request.input_tokens) + u64::from(request.output_tokens))
+    }
+
+    fn longest_request(&self) -> u64 {
+        self.lengths().max().unwrap_or(1)
+    }
+
+    fn share_longer_than(&self, tokens: u32) -> f64 {
+        let longer = self.lengths().filter(|&length| length > u64::from(tokens)).count();
+        longer as f64 / self.schedule.measured.requests.len().max(1) as f64
+    }
+}
+
 /// A configuration, and the system to simulate unless something forbids it.
 pub struct System {
     pub candidate: Candidate,
@@ -59,11 +77,11 @@ impl System {
         let spec = spec(configuration, workload);
         let loaded = match prior(&spec) {
             Ok((profile, plan)) => {
-                candidate.memory = Some(memory(&plan, &spec));
+                candidate.memory = Some(memory(&plan, &spec, workload));
                 admit(profile, workload)
             }
             Err(PriorError::DoesNotFit(plan)) => {
-                let memory = memory(&plan, &spec);
+                let memory = memory(&plan, &spec, workload);
                 let reason = missing(&memory);
                 candidate.memory = Some(memory);
                 Err(reason)
@@ -112,19 +130,25 @@ fn spec(configuration: Configuration<'_>, workload: &Workload<'_>) -> PriorSpec 
 fn admit(profile: Profile, workload: &Workload<'_>) -> Result<Loaded, String> {
     profile.check_bound().map_err(|error| error.to_string())?;
     let hardware = profile.step_time.hardware.clone();
-    let longest = profile.scheduler.max_model_len;
-    let loaded = workload.base.with_system(profile).map_err(|faults| {
-        let classes: Vec<String> =
-            faults.0.iter().map(|fault| format!("{}: {}", fault.field, fault.found)).collect();
-        format!("a request of {longest} tokens is the longest that fits; {}", classes.join(", "))
-    })?;
+    let loaded = workload.base.with_system(profile);
+    let most = loaded.scenario.max_request_tokens();
+    let share = workload.share_longer_than(most);
+    if share > loaded.manifest.acceptance.error_rate_max {
+        return Err(format!(
+            "too little KV cache: a request of {} tokens is the longest that it holds, and {:.1} % are longer, up to \
+             {}",
+            grouped(most.into()),
+            100.0 * share,
+            grouped(workload.longest_request())
+        ));
+    }
     let whole_prompts = !workload.shared_prefixes;
     let bound = hardware
         .and_then(|hardware| forbidden(&hardware, &loaded.manifest, workload.schedule, whole_prompts));
     bound.map_or(Ok(loaded), |bound| Err(format!("physics: {bound}")))
 }
 
-fn memory(plan: &MemoryPlan, spec: &PriorSpec) -> Memory {
+fn memory(plan: &MemoryPlan, spec: &PriorSpec, workload: &Workload<'_>) -> Memory {
     let line = |line: &Line| MemoryLine {
         label: line.label.to_owned(),
         formula: line.formula.clone(),
@@ -134,7 +158,7 @@ fn memory(plan: &MemoryPlan, spec: &PriorSpec) -> Memory {
     let weights = spec.architecture.weight_bytes(spec.memory.precision, spec.memory.tp);
     let weight_bytes = weights.map_or(0, |weights| weights.total());
     Memory {
-        fits: plan.fits(1),
+        fits: plan.fits(workload.longest_request()),
         taken_bytes,
         weight_bytes,
         working_bytes: taken_bytes - plan.kv_bytes - weight_bytes as i64,
