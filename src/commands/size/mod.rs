@@ -22,7 +22,7 @@ use scaleproof_calibrate::hardware::Precision;
 use scaleproof_calibrate::hardware::gpu::Gpu;
 use scaleproof_pack::schedule::Load;
 use scaleproof_pack::size::{Candidate, Cost, rank};
-use search::Search;
+use search::{Search, draw_part};
 use system::{Configuration, System, Workload};
 
 /// The most configurations of one call.
@@ -127,9 +127,10 @@ fn systems(gpus: &[Gpu], workload: &Workload<'_>) -> Result<Vec<System>, Command
 /// Sizes every system that nothing forbids, all cores at once.
 fn simulate(systems: &mut [System], workload: &Workload<'_>, traffic: Traffic, target: f64) {
     let requests = workload.schedule.measured.requests.len() as u64;
-    let runs = Search::RUNS_OF_OWN + Search::RUNS_OF_DRAW * u64::from(workload.args.draws);
+    let of_draws = Search::RUNS_OF_DRAW * u64::from(workload.args.draws);
+    let attempts = requests * Search::RUNS_OF_OWN + requests * of_draws / draw_part(workload);
     let allowed = systems.iter().filter(|system| system.loaded.is_some()).count() as u64;
-    let progress = Progress::start("size", requests * runs * allowed);
+    let progress = Progress::start("size", attempts * allowed);
     let search = Search { workload, traffic, progress: &progress };
     systems.par_iter_mut().with_max_len(1).for_each(|system| search.size(system, target));
 }
