@@ -69,7 +69,7 @@ fn what_memory_physics_or_the_shape_forbids_is_listed_with_its_reason() {
     assert!(large["reason"].as_str().unwrap().starts_with("does not fit: "), "{large}");
     assert_eq!(large["memory"]["fits"], false);
     let odd = size("llama-3.1-8b", "scenario", "h100", "3");
-    assert!(odd["reason"].as_str().unwrap().contains("tp"), "{odd}");
+    assert!(odd["reason"].as_str().unwrap().starts_with("tensor parallel degree: found 3"), "{odd}");
     assert!(odd["memory"].is_null());
     let hasty = size("llama-3.1-8b", "hasty", "h100", "1");
     assert!(hasty["reason"].as_str().unwrap().starts_with("physics: class long_context: TTFT"), "{hasty}");

@@ -50,7 +50,8 @@ fn read(prices: Fields<'_>, gpus: &[Gpu]) -> Vec<(String, f64)> {
         if read.iter().any(|(known, _)| *known == name) {
             item.fault(format!("a second price of {name}"), "one for each GPU", "remove one of them");
         }
-        read.extend(item.f64(above(0.0, PRICE_MAX)).map(|price| (name, price)));
+        // A faulty price is a fault already; that there is none would be another.
+        read.push((name, item.f64(above(0.0, PRICE_MAX)).unwrap_or_default()));
     }
     read
 }

@@ -118,7 +118,11 @@ impl Search<'_> {
         for found in std::iter::once(&own).chain(&found) {
             warnings.extend(found.warnings.iter().cloned());
             if found.too_short {
-                warnings.push("a search ended at a rate that so short a run cannot judge: the capacity may be higher; offer more requests".to_owned());
+                warnings.push(
+                    "a search ended at a rate that so short a run cannot judge: the capacity may be higher; offer more \
+                     requests"
+                        .to_owned(),
+                );
             }
         }
         let draws_rps: Vec<f64> = found.iter().map(|found| found.passing_rps).collect();
