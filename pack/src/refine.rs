@@ -210,7 +210,7 @@ mod tests {
     fn strains_lead_to_the_capacity_in_few_tests() {
         use std::cell::RefCell;
         for (steepness, guess, tests_max) in
-            [(1.0, 2.0, 5), (2.0, 4.0, 4), (8.0, 1.3, 6), (30.0, 1.5, 8), (1.0, 0.3, 6), (4.0, 0.1, 7)]
+            [(1.0, 2.0, 5), (2.0, 4.0, 4), (8.0, 1.3, 6), (30.0, 1.5, 8), (1.0, 0.3, 10), (4.0, 0.1, 7)]
         {
             let tested = RefCell::new(Vec::new());
             let choose = |wanted, low, high| aim(&tested.borrow(), 0.1, wanted, low, high);

@@ -23,7 +23,8 @@ pub(super) struct Bar {
 pub(super) fn bars(title: &str, label: &str, bars: &[Bar]) -> String {
     let values = bars.iter().flat_map(|bar| [bar.value, bar.range.map_or(bar.value, |range| range.1)]);
     let axis = Axis::linear(values, true);
-    let x = |value: f64| LEFT + axis.position(value) * (WIDTH - LEFT - RIGHT);
+    let position = |value: f64| if value.is_finite() { axis.position(value) } else { 0.0 };
+    let x = |value: f64| LEFT + position(value) * (WIDTH - LEFT - RIGHT);
     let bottom = TOP + ROW * bars.len() as f64;
     let mut out = format!(
         "<svg viewBox=\"0 0 {WIDTH} {}\" role=\"img\" aria-label=\"{}\" font-family=\"sans-serif\" font-size=\"14\" \
