@@ -99,6 +99,6 @@ mod tests {
         let svg = bars("a & b", "per <s>", &odd);
         assert!(svg.contains("&lt;b&gt;") && svg.contains("a &amp; b") && svg.contains("per &lt;s&gt;"));
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
-        assert!(bars("none", "x", &[]).ends_with("</svg>"));
+        assert!(bars("none", "x", &[]).ends_with("</svg>\n"));
     }
 }
