@@ -2,6 +2,7 @@
 
 use crate::commands::init::InitArgs;
 use crate::commands::model::ModelArgs;
+use crate::commands::size::SizeArgs;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use scaleproof_pack::import::Format as ResultFormat;
@@ -36,6 +37,11 @@ pub enum Command {
     ///
     /// Example: scaleproof plan scenarios/tp2-dp4 --peak 36
     Plan(PlanArgs),
+    /// Before buying: which GPUs, how many and what they cost, for a model and a peak; from physics alone
+    ///
+    /// Example: scaleproof size --model llama-3.1-70b --peak 36 --workload scenarios/tp2-dp4 --gpu h100,h200,b200
+    /// --tp 2,4,8 --precision bf16,fp8
+    Size(Box<SizeArgs>),
     /// Explore a grid over anything in a scenario: capacity, headroom and tails of each cell
     ///
     /// Example: scaleproof whatif scenarios/tp2-dp4 --vary replicas=4..12 --vary peak=20..60
@@ -104,6 +110,7 @@ impl Command {
             | Command::Sweep(_)
             | Command::Capacity(_)
             | Command::Plan(_)
+            | Command::Size(_)
             | Command::Whatif(_)
             | Command::Trace(_) => true,
             Command::Compare(_)
@@ -504,7 +511,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 }
 
 /// A share of a capacity that a search may leave open.
-fn tolerance(text: &str) -> Result<f64, String> {
+pub fn tolerance(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if (0.001..=0.5).contains(&value) => Ok(value),
         Ok(value) => Err(format!("found {value}; expected a share from 0.001 to 0.5")),
@@ -517,6 +524,15 @@ fn confidence(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if (0.5..=0.999).contains(&value) => Ok(value),
         Ok(value) => Err(format!("found {value}; expected a probability from 0.5 to 0.999")),
+        Err(_) => Err("expected a number".to_owned()),
+    }
+}
+
+/// A share above 0.
+pub fn share(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value > 0.0 && value <= 1.0 => Ok(value),
+        Ok(value) => Err(format!("found {value}; expected a share above 0 and at most 1")),
         Err(_) => Err("expected a number".to_owned()),
     }
 }

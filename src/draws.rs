@@ -70,7 +70,7 @@ impl Draw {
 
     /// Does what a draw is for; with another parameter set if the work finds this one faster than its GPU, which only a
     /// run can find outside the validity region.
-    fn with<T>(
+    pub fn with<T>(
         &mut self,
         base: &Loaded,
         work: impl Fn(&Loaded) -> Result<T, CommandError>,

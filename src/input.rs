@@ -8,12 +8,12 @@ use scaleproof_pack::document::Document;
 use scaleproof_pack::fault::Faults;
 use scaleproof_pack::grid::{self, Axis, What};
 use scaleproof_pack::hash::sha256_hex;
-use scaleproof_pack::manifest::{ArrivalPattern, Manifest, TraceFormat};
+use scaleproof_pack::manifest::{ArrivalPattern, Manifest, Placement, TraceFormat};
 use scaleproof_pack::report::{ProfileFacts, SystemFacts};
 use scaleproof_pack::schedule::trace_rate_rps;
 use scaleproof_pack::trace::Trace;
-use scaleproof_sim::engine::BatchScheduler;
 use scaleproof_sim::engine::vllm::VllmScheduler;
+use scaleproof_sim::engine::{BatchScheduler, EngineConfig};
 use scaleproof_sim::profile::Profile;
 use scaleproof_sim::scenario::Scenario;
 use std::path::{Path, PathBuf};
@@ -290,6 +290,45 @@ fn set_mixes(manifest: &mut Document, settings: &[Setting<'_>]) -> Result<(), Co
 }
 
 impl Loaded {
+    /// The same workload, gates and router before one replica of another system: its profile's model, precision,
+    /// placement and engine stand in the place of the manifest's and of the scenario's `engine`. The texts stay as
+    /// they were read.
+    pub fn with_system(&self, profile: Profile) -> Loaded {
+        let mut system = self.clone();
+        let (tp, pp) = (profile.tp, profile.pp);
+        system.manifest.model.id.clone_from(&profile.model_id);
+        system.manifest.model.revision.clone_from(&profile.model_revision);
+        system.manifest.model.precision.clone_from(&profile.precision);
+        system.manifest.engine.placement =
+            Placement { tp, pp, dp: 1, replicas: 1, gpus: tp.saturating_mul(pp) };
+        system.scenario.scheduler = EngineConfig {
+            enable_prefix_caching: profile.scheduler.enable_prefix_caching
+                && self.manifest.engine.prefix_cache,
+            ..profile.scheduler.clone()
+        };
+        system.scenario.max_num_queued_reqs = None;
+        system.scenario.max_num_queued_tokens = None;
+        system.profile_text = profile.to_yaml(&[]);
+        system.profile_sha256 = sha256_hex(system.profile_text.as_bytes());
+        system.profile = profile;
+        system
+    }
+
+    /// The same with a `part`-th of the requests, and of the successes that a class needs; as it is for a trace and for
+    /// sessions, whose counts cannot be divided.
+    pub fn with_fewer_requests(&self, part: u64) -> Loaded {
+        let mut fewer = self.clone();
+        let (client, classes) = (&mut fewer.manifest.client, &self.manifest.classes);
+        if part > 1 && !client.class_schedule_counts.is_empty() && classes.iter().all(|c| c.session.is_none())
+        {
+            client.class_schedule_counts.iter_mut().for_each(|count| *count = count.div_ceil(part));
+            client.initial_scheduled_requests = client.class_schedule_counts.iter().sum();
+            let successes = &mut fewer.manifest.acceptance.min_successful_samples_per_class;
+            *successes = successes.div_ceil(part);
+        }
+        fewer
+    }
+
     /// The files of the scenario in a pack of a fleet of `replicas`: a pack is a scenario again, and says what was
     /// simulated.
     pub fn pack_texts(&self, replicas: u32) -> [(&'static str, String); 3] {

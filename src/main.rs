@@ -39,6 +39,7 @@ fn main() -> ExitCode {
         Command::Sweep(args) => commands::sweep::run(args),
         Command::Capacity(args) => commands::capacity::run(args),
         Command::Plan(args) => commands::plan::run(args),
+        Command::Size(args) => commands::size::run(args),
         Command::Whatif(args) => commands::whatif::run(args),
         Command::Compare(args) => commands::compare::run(args),
         Command::Analyze(args) => commands::analyze::run(args),

@@ -7,7 +7,9 @@ use crate::progress::{Progress, Share, interrupted};
 use crate::seal;
 use scaleproof_pack::analyze::{Analyzer, Stated};
 use scaleproof_pack::cache::CacheReport;
+use scaleproof_pack::capacity::Judgement;
 use scaleproof_pack::experiment::{self, Observer};
+use scaleproof_pack::hopeless::Hopeless;
 use scaleproof_pack::manifest::Manifest;
 use scaleproof_pack::record::Record;
 use scaleproof_pack::report::{OUTSIDE_VALIDITY, Origin, Report, RunFacts};
@@ -210,6 +212,54 @@ impl Point {
         })?;
         Ok(Some(report).filter(|report| report.facts.complete))
     }
+
+    /// Simulates the point until its verdict is certain: a run in which a gate cannot pass any more ends there, which
+    /// saves a search most of the time that overloaded rates take. None if the user asked to stop meanwhile.
+    pub fn verdict(&self, loaded: &Loaded, progress: &Progress) -> Result<Option<Verdict>, CommandError> {
+        let (mut lost, mut strain) = (None, 0.0);
+        let (report, _) = self.until_warm(loaded, |schedule| {
+            let mut judge = Judge::new(loaded, progress);
+            judge.hopeless = Some(Hopeless::new(&loaded.manifest, schedule));
+            let summary = self.run(loaded, schedule, &mut judge)?;
+            judge.progress.finish((schedule.warmup.requests.len() + schedule.measured.requests.len()) as u64);
+            strain = judge.hopeless.as_ref().map_or(0.0, Hopeless::strain);
+            lost = judge.hopeless.as_ref().filter(|_| summary.stopped).and_then(Hopeless::gate);
+            Ok(judge.finish(loaded, self, schedule, &summary))
+        })?;
+        if !report.facts.complete {
+            let failed = |gate| Verdict {
+                pass: false,
+                failing_gate: Some(gate),
+                strain,
+                too_short: false,
+                warnings: Vec::new(),
+            };
+            return Ok(lost.map(failed));
+        }
+        let judgement = Judgement::of(&report);
+        Ok(Some(Verdict {
+            pass: judgement.pass,
+            failing_gate: judgement.failing_gates.into_iter().next(),
+            strain,
+            too_short: judgement.too_short,
+            warnings: report.warnings,
+        }))
+    }
+}
+
+/// Whether a rate passes, for a search that asks for no more.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// Whether every gate passes.
+    pub pass: bool,
+    /// The gate that fails: the one that misses by most, or that at which the run was ended.
+    pub failing_gate: Option<String>,
+    /// The misses of its most strained gate over those that it forgives; the queue does not count.
+    pub strain: f64,
+    /// Whether it fails only because the run was too short.
+    pub too_short: bool,
+    /// What a reader should know of the run.
+    pub warnings: Vec<String>,
 }
 
 /// The report of a point's pack, if there is one that can be read.
@@ -222,12 +272,14 @@ struct Judge<'a> {
     analyzer: Analyzer,
     samples: Vec<TimelineRow>,
     progress: Share<'a>,
+    /// Ends the run once it is certain to fail, if that is all that is asked.
+    hopeless: Option<Hopeless>,
 }
 
 impl<'a> Judge<'a> {
     fn new(loaded: &Loaded, progress: &'a Progress) -> Judge<'a> {
         let analyzer = Analyzer::new(&loaded.manifest);
-        Judge { analyzer, samples: Vec::new(), progress: Share::of(progress) }
+        Judge { analyzer, samples: Vec::new(), progress: Share::of(progress), hopeless: None }
     }
 
     /// The report of the run, and the replicas over time.
@@ -254,6 +306,9 @@ impl<'a> Judge<'a> {
 impl Observer for Judge<'_> {
     fn record(&mut self, record: &Record) {
         self.analyzer.push(record);
+        if let Some(hopeless) = &mut self.hopeless {
+            hopeless.push(record);
+        }
     }
 
     fn sample(&mut self, row: &TimelineRow) {
@@ -266,7 +321,7 @@ impl Observer for Judge<'_> {
     }
 
     fn stop(&mut self) -> bool {
-        interrupted()
+        interrupted() || self.hopeless.as_ref().is_some_and(|hopeless| hopeless.gate().is_some())
     }
 }
 

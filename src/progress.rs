@@ -124,6 +124,11 @@ impl<'a> Share<'a> {
         self.progress.advance(ended.saturating_sub(self.shown));
         self.shown = ended;
     }
+
+    /// The run is over, though it may have been ended before all of its planned attempts.
+    pub fn finish(&mut self, planned: u64) {
+        self.reached(planned.max(self.shown));
+    }
 }
 
 impl Drop for Progress {

@@ -7,6 +7,7 @@ pub mod accuracy;
 pub mod carry;
 pub mod fit;
 pub mod fixture;
+pub mod fluid;
 pub mod hardware;
 pub mod kernels;
 pub mod least_squares;

@@ -20,6 +20,7 @@ pub mod fault;
 pub mod fields;
 pub mod grid;
 pub mod hash;
+pub mod hopeless;
 pub mod import;
 pub mod interval;
 pub mod lint;
@@ -34,6 +35,7 @@ pub mod report_html;
 pub mod requests_csv;
 pub mod saturation;
 pub mod schedule;
+pub mod size;
 pub mod spread;
 pub mod summary;
 #[cfg(test)]

@@ -118,6 +118,37 @@ pub fn search_near<E>(
     Ok(bracket)
 }
 
+/// How steeply a strain rises with the rate where only one is known: as its square. Prompts that wait behind each other
+/// make it rise with the rate, a queue near its limit by far more.
+const STEEPNESS: f64 = 2.0;
+/// How far a single strain may move the search.
+const LEAP: f64 = 3.0;
+
+/// A rate to test next, for [`search_near`]'s `choose`: near where the strain (misses over those that are forgiven) of
+/// the `tested` rates reaches 1, on the log-log line through the two that enclose it, or through the last at
+/// [`STEEPNESS`]. Aims a little below that, and above once that passes, so that two tests close the bracket. `wanted`
+/// where the strains say nothing.
+#[must_use]
+pub fn aim(tested: &[(f64, f64)], within: f64, wanted: f64, low: f64, high: f64) -> f64 {
+    const LEAST: f64 = 1e-3;
+    let at = |rate: f64| tested.iter().find(|(r, _)| r.total_cmp(&rate).is_eq());
+    let estimate = match (at(low), at(high), tested.last()) {
+        (Some(&(r0, s0)), Some(&(r1, s1)), _) if s0 < 1.0 && s1 > 1.0 => {
+            let (l0, l1) = (s0.max(LEAST).ln(), s1.ln());
+            (r0.ln() + (r1 / r0).ln() * -l0 / (l1 - l0)).exp()
+        }
+        (.., Some(&(rate, strain))) if strain.is_finite() => {
+            rate * strain.max(LEAST).powf(-1.0 / STEEPNESS).clamp(1.0 / LEAP, LEAP)
+        }
+        _ => return wanted,
+    };
+    let (below, above) = (estimate * (1.0 - 0.45 * within), estimate * (1.0 + 0.45 * within));
+    let chosen = if low < below { below } else { above };
+    // Nearer to an end than a tenth of the tolerance, a test would hardly narrow the bracket.
+    let margin = 0.1 * within;
+    if chosen > low * (1.0 + margin) && chosen < high * (1.0 - margin) { chosen } else { wanted }
+}
+
 /// To three decimals where that moves the rate by less than a thousandth: people read these rates.
 fn readable(rate: f64) -> f64 {
     if rate >= 1.0 { (rate * 1e3).round() / 1e3 } else { rate }
@@ -173,6 +204,30 @@ mod tests {
             assert!(failing - found.passing_rps <= 0.05 * failing + 1e-6, "{found:?}");
             assert!(tests <= tests_max, "{guess} to {capacity}: {tests} tests");
         }
+    }
+
+    #[test]
+    fn strains_lead_to_the_capacity_in_few_tests() {
+        use std::cell::RefCell;
+        for (steepness, guess, tests_max) in
+            [(1.0, 2.0, 5), (2.0, 4.0, 4), (8.0, 1.3, 6), (30.0, 1.5, 8), (1.0, 0.3, 10), (4.0, 0.1, 7)]
+        {
+            let tested = RefCell::new(Vec::new());
+            let choose = |wanted, low, high| aim(&tested.borrow(), 0.1, wanted, low, high);
+            let found = search_near(guess, 0.25, 0.1, choose, |rate| {
+                tested.borrow_mut().push((rate, rate.powf(steepness)));
+                Ok::<_, ()>(rate <= 1.0)
+            })
+            .unwrap();
+            let tests = tested.borrow().len();
+            assert!(found.passing_rps <= 1.0 && found.failing_rps.unwrap() > 1.0, "{found:?}");
+            assert!(
+                found.failing_rps.unwrap() - found.passing_rps <= 0.1 * found.failing_rps.unwrap() + 1e-6
+            );
+            assert!(tests <= tests_max, "{steepness} from {guess}: {tests} tests, {:?}", tested.borrow());
+        }
+        assert_eq!(aim(&[], 0.1, 7.0, 0.0, f64::INFINITY), 7.0);
+        assert_eq!(aim(&[(2.0, f64::NAN)], 0.1, 7.0, 0.0, f64::INFINITY), 7.0);
     }
 
     #[test]

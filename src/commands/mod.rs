@@ -14,6 +14,7 @@ pub mod oracle;
 pub mod plan;
 pub mod schedule;
 pub mod simulate;
+pub mod size;
 pub mod sweep;
 pub mod trace;
 pub mod whatif;

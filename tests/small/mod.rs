@@ -1,5 +1,7 @@
 //! The worked example, made small: a scenario whose points take a fraction of a second.
 
+#![allow(dead_code, reason = "each test binary uses its part")]
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;

@@ -7,7 +7,7 @@ mod list;
 mod predict;
 mod show;
 
-pub use args::ModelArgs;
+pub use args::{KvPrecision, ModelArgs, WeightPrecision};
 
 use crate::exit::Outcome;
 use args::ModelCommand;
