@@ -62,8 +62,11 @@ pub fn coefficients(
     })
 }
 
+/// A line of a table: its words, then its numbers.
+type Line = (Vec<String>, Vec<f64>);
+
 /// The numbers of a table, but for its first line and its first `words` columns, which are text.
-fn table(path: &Path, words: usize) -> Result<Vec<(Vec<String>, Vec<f64>)>, AccuracyError> {
+fn table(path: &Path, words: usize) -> Result<Vec<Line>, AccuracyError> {
     let text = text(path)?;
     let row = |line: &str| {
         let mut fields = line.split(',');
