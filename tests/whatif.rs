@@ -185,7 +185,10 @@ fn bad_axes_say_what_is_wrong_before_anything_runs() {
 fn an_interrupted_grid_keeps_what_is_finished() {
     let place = Place::new();
     let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/tp2-dp4");
-    let args = ["whatif", scenario, "--vary", "replicas=4..12", "--vary", "peak=20..60", "--out", "pack"];
+    // Far more than is simulated between the first line of progress and the request to stop.
+    let seats = "engine.max_num_seqs=40,42,44,46,48,50,52,54,56,58,60,62,64";
+    let [fleets, peaks] = ["replicas=4..12", "peak=20..60"];
+    let args = ["whatif", scenario, "--vary", fleets, "--vary", seats, "--vary", peaks, "--out", "pack"];
     let mut child = place.command(&args).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     let mut errors = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
@@ -196,7 +199,7 @@ fn an_interrupted_grid_keeps_what_is_finished() {
     assert_eq!(child.wait().unwrap().code(), Some(3), "{line}");
     assert!(line.contains("interrupted: found a request to stop; the cells finished"), "{line}");
     let rows = place.read("pack/summary.csv");
-    assert_eq!(rows.lines().count(), 1 + 9 * 41);
+    assert_eq!(rows.lines().count(), 1 + 9 * 13 * 41);
     assert!(rows.contains(",unfinished,"), "{rows}");
     assert!(place.read("pack/report.html").contains("were not reached before the request to stop"));
 }
