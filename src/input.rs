@@ -4,6 +4,7 @@ use crate::args::{Cache, SourceArgs};
 use crate::exit::CommandError;
 use crate::files::{MANIFEST, PROFILE, SCENARIO, read_bytes, read_text};
 use crate::table::counted;
+use scaleproof_calibrate::physics;
 use scaleproof_pack::document::Document;
 use scaleproof_pack::fault::Faults;
 use scaleproof_pack::grid::{self, Axis, What};
@@ -164,7 +165,9 @@ impl Sources {
         profile_text: &str,
     ) -> Result<Loaded, CommandError> {
         let mut manifest = Manifest::of(manifest).map_err(CommandError::bad_input)?;
+        let file = profile.file().to_owned();
         let profile = Profile::of(profile).map_err(CommandError::bad_input)?;
+        physics::check_hardware(&profile).map_err(|e| CommandError::bad_input(format!("{file}: {e}")))?;
         let scenario = Scenario::of(scenario, &profile, &manifest).map_err(CommandError::bad_input)?;
         scenario
             .check_lengths(&self.directory.join(MANIFEST).display().to_string(), &manifest)

@@ -12,7 +12,7 @@ use std::fmt;
 
 /// What carrying adds to a factor's standard deviation, as a share of the prior's.
 const CARRIED_SHARE: f64 = 0.5;
-/// Expected relative error of a carried profile, as a share of the prior's own.
+/// Expected relative error of a carried profile, as a share of the prior's own; never less than what the fit left.
 const ERROR_SHARE: f64 = 0.75;
 
 /// Why factors cannot be carried.
@@ -51,8 +51,10 @@ pub fn carry(prior: &Profile, from: &Profile) -> Result<Profile, CarryError> {
         profile.uncertainty = Some(carried(own, other));
     }
     profile.provenance.method = format!("{}, with the factors of {}", prior.provenance.method, from.name);
-    profile.provenance.expected_relative_error =
-        prior.provenance.expected_relative_error.map(|error| rounded(error * ERROR_SHARE, 2));
+    profile.provenance.expected_relative_error = prior.provenance.expected_relative_error.map(|error| {
+        let left = from.provenance.expected_relative_error.unwrap_or(0.0);
+        rounded((error * ERROR_SHARE).max(left), 2)
+    });
     Ok(profile)
 }
 

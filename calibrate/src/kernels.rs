@@ -11,7 +11,7 @@
 //! Times of one layer, in microseconds. m: tokens; efficiency and launch depend on it because the tile does.
 
 use crate::hardware::Precision;
-use crate::hardware::gpu::Gpu;
+use crate::hardware::gpu::{Gpu, Link};
 use scaleproof_pack::document::Document;
 use scaleproof_pack::fault::Faults;
 use scaleproof_pack::fields::{Fields, Item, above, from_to};
@@ -29,8 +29,8 @@ pub struct Kernels {
     pub decode: Vec<(Precision, Decode)>,
     /// Prefill attention, at the peak of 16 bits.
     pub prefill: Prefill,
-    /// All-reduce.
-    pub collective: Collective,
+    /// All-reduce; None where none was measured.
+    pub collective: Option<Collective>,
     /// Norms, rotary embedding and activation.
     pub element_wise: ElementWise,
 }
@@ -93,19 +93,30 @@ pub struct ElementWise {
 }
 
 /// The shipped efficiencies: file name and text.
-const SHIPPED: [(&str, &str); 1] = [("hopper.yaml", include_str!("../../models/kernels/hopper.yaml"))];
+/// The first stands in for what the others lack.
+const SHIPPED: [(&str, &str); 2] = [
+    ("hopper.yaml", include_str!("../../models/kernels/hopper.yaml")),
+    ("rtx-pro-6000.yaml", include_str!("../../models/kernels/rtx-pro-6000.yaml")),
+];
 
 impl Kernels {
-    /// The shipped efficiencies that were measured on this GPU, or else the first ones, and whether they were measured
-    /// on it.
+    /// The shipped efficiencies that were measured on this GPU, filled up with the first ones where they lack something,
+    /// or else the first ones; and whether products of `precision` were measured on it.
     ///
     /// # Errors
     /// The faults of a shipped file; a test reads them all.
-    pub fn of(gpu: &Gpu) -> Result<(Kernels, bool), Faults> {
+    pub fn of(gpu: &Gpu, precision: Precision) -> Result<(Kernels, bool), Faults> {
         let parse = |(file, text): &(&str, &str)| Kernels::parse(&format!("models/kernels/{file}"), text);
         let mut all = SHIPPED.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
         let own = all.iter().position(|kernels| kernels.gpus.contains(&gpu.name));
-        Ok((all.swap_remove(own.unwrap_or(0)), own.is_some()))
+        let first = all[0].clone();
+        let Some(own) = own else { return Ok((first, false)) };
+        let mut kernels = all.swap_remove(own);
+        let measured = kernels.products(precision).is_some();
+        fill(&mut kernels.products, &first.products);
+        fill(&mut kernels.decode, &first.decode);
+        kernels.collective = kernels.collective.or(first.collective);
+        Ok((kernels, measured))
     }
 
     /// Reads a file of efficiencies.
@@ -160,12 +171,22 @@ impl Collective {
         }
         let g = f64::from(gpus);
         let ring_us = 1e6 * 2.0 * (g - 1.0) / g * bytes / gpu.link_bytes_per_s;
-        if bytes > self.own_bytes_max {
+        // The engine's own kernel needs NVLink: without it, everything goes through the library.
+        if bytes > self.own_bytes_max || gpu.link == Link::Pcie {
             return self.library_floor_us + ring_us / self.library_efficiency;
         }
         let known = self.efficiency.iter().rev().find(|(g, _)| *g <= gpus).or(self.efficiency.first());
         let efficiency = known.map_or(1.0, |(_, e)| *e);
         self.floor_us + ring_us / efficiency
+    }
+}
+
+/// Adds what is there for other precisions.
+fn fill<T: Clone>(own: &mut Vec<(Precision, T)>, others: &[(Precision, T)]) {
+    for (precision, value) in others {
+        if own.iter().all(|(known, _)| known != precision) {
+            own.push((*precision, value.clone()));
+        }
     }
 }
 
@@ -183,7 +204,8 @@ fn read(fields: &mut Fields<'_>) -> Option<Kernels> {
         let [floor_us, token_head_us, efficiency] = three(f, ["floor_us", "token_head_us", "efficiency"])?;
         Some(Prefill { floor_us, token_head_us, efficiency })
     });
-    let collective = section(&fields.req("collective"), |f| {
+    let collective_item = fields.opt("collective");
+    let collective = section(&collective_item, |f| {
         let floor_us = f.req("floor_us").f64(from_to(0.0, 1e6));
         let pairs = f.req("efficiency").list(1..=16)?;
         let pair = |item: &Item<'_>| {
@@ -213,7 +235,7 @@ fn read(fields: &mut Fields<'_>) -> Option<Kernels> {
         products: products?,
         decode: decode?,
         prefill: prefill?,
-        collective: collective?,
+        collective: if collective_item.is_present() { Some(collective?) } else { None },
         element_wise: element_wise?,
     })
 }

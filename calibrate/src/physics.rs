@@ -1,10 +1,10 @@
 //! A profile from physics alone: a model's kernels, one after the other, at the efficiencies that such kernels were
 //! measured with. A prior: of no served engine, with the error that `docs/accuracy.md` found such priors to have.
 
-use crate::hardware::Precision;
-use crate::hardware::architecture::{Architecture, Gemms, TpError};
+use crate::hardware::architecture::{Architecture, Gemm, Gemms, TpError};
 use crate::hardware::gpu::Gpu;
 use crate::hardware::memory::{MemoryError, MemoryPlan, MemorySettings};
+use crate::hardware::{Found, Precision};
 use crate::kernels::{Kernels, ProductKnot};
 use scaleproof_pack::fault::Faults;
 use scaleproof_pack::time::Nanos;
@@ -47,9 +47,23 @@ pub enum PriorError {
     DoesNotFit(MemoryPlan),
     /// No kernel of this precision was measured.
     Unmeasured(Precision),
+    /// More GPUs than one server's link connects.
+    BeyondServer(u32),
+    /// More blocks than the GPU's memory holds.
+    TooManyBlocks {
+        /// How many.
+        blocks: u32,
+        /// Their bytes on a GPU.
+        bytes: f64,
+        /// The GPU's.
+        memory_bytes: f64,
+    },
     /// A shipped file is faulty.
     Catalogue(Faults),
 }
+
+/// GPUs that one server's link connects; between servers no collective was measured.
+const SERVER_GPUS: u32 = 8;
 
 impl fmt::Display for PriorError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -66,6 +80,17 @@ impl fmt::Display for PriorError {
             PriorError::Unmeasured(precision) => {
                 write!(f, "precision: found {}; expected one whose kernels were measured", precision.word())
             }
+            PriorError::BeyondServer(tp) => write!(
+                f,
+                "tensor parallel degree: found {tp}; expected at most {SERVER_GPUS}, the GPUs of one server; no \
+                 collective between servers was measured"
+            ),
+            PriorError::TooManyBlocks { blocks, bytes, memory_bytes } => write!(
+                f,
+                "KV blocks: found {blocks}, {:.1} GB on each GPU; expected no more than its {:.1} GB of memory hold",
+                bytes / 1e9,
+                memory_bytes / 1e9
+            ),
             PriorError::Catalogue(faults) => faults.fmt(f),
         }
     }
@@ -129,8 +154,11 @@ const CARRIED: f64 = 1.5;
 /// A model that does not divide or fit, a precision without kernels.
 pub fn prior(spec: &PriorSpec) -> Result<(Profile, MemoryPlan), PriorError> {
     let plan = MemoryPlan::new(&spec.architecture, &spec.gpu, &spec.memory)?;
+    if spec.memory.tp > SERVER_GPUS {
+        return Err(PriorError::BeyondServer(spec.memory.tp));
+    }
     let scheduler = scheduler(spec, &plan)?;
-    let (kernels, measured) = Kernels::of(&spec.gpu)?;
+    let (kernels, measured) = Kernels::of(&spec.gpu, spec.memory.precision)?;
     let step_time = Composer::new(spec, &kernels)?.step_time(spec, &scheduler);
     let widen = if measured { 1.0 } else { CARRIED };
     let validity = Validity {
@@ -168,6 +196,42 @@ pub fn prior(spec: &PriorSpec) -> Result<(Profile, MemoryPlan), PriorError> {
     Ok((profile, plan))
 }
 
+/// Relative gap that rounding may leave between a profile's hardware and the catalogue's.
+const ROUNDING: f64 = 1e-6;
+
+/// Checks what a profile says of a GPU that the catalogue knows, since its bound rests on that.
+///
+/// # Errors
+/// The figure that is not the catalogue's, in words; a faulty catalogue.
+pub fn check_hardware(profile: &Profile) -> Result<(), String> {
+    let (Some(name), Some(stated)) = (&profile.gpu, &profile.step_time.hardware) else { return Ok(()) };
+    let Ok(Found::Entry(gpu)) = Gpu::find(name) else { return Ok(()) };
+    let word = |(word, _): &&(&str, Precision)| *word == profile.precision;
+    let precision = Precision::WORDS.iter().find(word).map_or(Precision::Bf16, |(_, precision)| *precision);
+    let peak = gpu.peak_flops(precision).or(gpu.peak_flops(Precision::Bf16)).unwrap_or(f64::INFINITY);
+    let mut figures = vec![
+        ("peak_flops_per_s", stated.peak_flops_per_s, peak),
+        ("hbm_bytes_per_s", stated.hbm_bytes_per_s, gpu.hbm_bytes_per_s),
+    ];
+    if let Ok(Found::Entry(model)) = Architecture::find(&profile.model_id)
+        && let Ok(gemms) = model.gemms(profile.tp)
+    {
+        let weights = u64::from(model.layers) * gemms.layer.iter().map(Gemm::weights).sum::<u64>();
+        figures.push(("weight_bytes", stated.weight_bytes, precision.bytes(weights) as f64));
+        figures.push(("token_flops", stated.token_flops, 2.0 * weights as f64));
+        let pair_flops = model.attention_flops_per_pair() / f64::from(profile.tp);
+        figures.push(("pair_flops", stated.pair_flops, pair_flops));
+    }
+    let differs = |(_, stated, known): &&(&str, f64, f64)| (stated / known - 1.0).abs() > ROUNDING;
+    figures.iter().find(differs).map_or(Ok(()), |(field, stated, known)| {
+        Err(format!(
+            "hardware.{field}: found {stated}; expected {known}, as the catalogue has it for {} in {} on {name} at TP{}; \
+             a GPU of another name is not checked against it",
+            profile.model_id, profile.precision, profile.tp
+        ))
+    })
+}
+
 /// The prior's uncertainty: each factor on its own.
 fn independent(widen: f64) -> Uncertainty {
     let factor = |(row, &(knob, sd)): (usize, &(Knob, f64))| {
@@ -182,6 +246,11 @@ fn independent(widen: f64) -> Uncertainty {
 fn scheduler(spec: &PriorSpec, plan: &MemoryPlan) -> Result<EngineConfig, PriorError> {
     let blocks = spec.num_blocks.map_or(plan.num_blocks, u64::from);
     let num_blocks = blocks.min(u64::from(EngineConfig::NUM_BLOCKS_MAX)) as u32;
+    let block_bytes = plan.kv_bytes_per_token as f64 * f64::from(spec.memory.block_size);
+    let (bytes, memory_bytes) = (block_bytes * f64::from(num_blocks), spec.gpu.hbm_bytes as f64);
+    if bytes > memory_bytes {
+        return Err(PriorError::TooManyBlocks { blocks: num_blocks, bytes, memory_bytes });
+    }
     let held = blocks.saturating_sub(1) * u64::from(spec.memory.block_size);
     let longest = spec.max_model_len.unwrap_or(spec.architecture.max_position_embeddings);
     let max_model_len = u64::from(longest).min(held) as u32;
@@ -247,7 +316,8 @@ impl<'a> Composer<'a> {
         let tokens = f64::from(knot.tokens);
         let (hidden, mlp) = (f64::from(self.model.hidden), f64::from(self.model.intermediate));
         let message_bytes = 2.0 * tokens * hidden;
-        let reduce_us = self.kernels.collective.all_reduce_us(message_bytes, self.memory.tp, self.gpu);
+        let collective = self.kernels.collective.as_ref();
+        let reduce_us = collective.map_or(0.0, |c| c.all_reduce_us(message_bytes, self.memory.tp, self.gpu));
         let element_wise = self.kernels.element_wise;
         let bytes = tokens * element_wise_bytes(hidden, mlp / f64::from(self.memory.tp));
         let element_us =
@@ -314,4 +384,58 @@ impl<'a> Composer<'a> {
 /// Six significant digits: more would say more than is known.
 fn digits(value: f64) -> f64 {
     rounded(value, 6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every GPU of the catalogue, in each precision, at every degree that divides the model: the prior's steps are
+    /// above the bound, what is written reads back, and the longest step grows with the tokens.
+    #[test]
+    fn every_gpu_has_a_prior_that_no_physics_forbids() {
+        let model =
+            Architecture::catalogue().unwrap().into_iter().find(|m| m.name == "llama-3.1-8b").unwrap();
+        let mut made = 0;
+        for gpu in Gpu::catalogue().unwrap() {
+            for (precision, tp) in [(Precision::Bf16, 1), (Precision::Bf16, 8), (Precision::Fp8, 2)] {
+                let spec = PriorSpec {
+                    architecture: model.clone(),
+                    memory: MemorySettings::usual(&gpu, tp, precision, Precision::Bf16),
+                    gpu: gpu.clone(),
+                    num_blocks: None,
+                    max_model_len: Some(4096),
+                    async_scheduling: true,
+                    prefix_caching: true,
+                    graphs: CudagraphMode::FullAndPiecewise,
+                };
+                let name = format!("{} {} TP{tp}", gpu.name, precision.word());
+                let (profile, _) = prior(&spec).unwrap_or_else(|error| panic!("{name}: {error}"));
+                profile.check_bound().unwrap_or_else(|error| panic!("{name}: {error}"));
+                check_hardware(&profile).unwrap_or_else(|error| panic!("{name}: {error}"));
+                let mut faster = profile.clone();
+                faster.step_time.hardware.as_mut().unwrap().hbm_bytes_per_s *= 2.0;
+                assert!(check_hardware(&faster).unwrap_err().contains("hardware.hbm_bytes_per_s"));
+                let read = Profile::parse("prior.yaml", &profile.to_yaml(&[])).unwrap();
+                assert_eq!(read, profile, "{name}");
+                let knots = &profile.step_time.eager.batch_token_knots;
+                assert!(knots[knots.len() - 1].1 > 4.0 * knots[0].1, "{name}: {knots:?}");
+                made += 1;
+            }
+        }
+        assert_eq!(made, 24);
+    }
+
+    #[test]
+    fn a_gpu_has_its_own_kernels_where_they_were_measured() {
+        let gpu = |name: &str| Gpu::catalogue().unwrap().into_iter().find(|gpu| gpu.name == name).unwrap();
+        let of = |name, precision| {
+            let (kernels, measured) = Kernels::of(&gpu(name), precision).unwrap();
+            (kernels.name, measured)
+        };
+        assert_eq!(of("h200", Precision::Fp8), ("hopper".to_owned(), true));
+        assert_eq!(of("rtx-pro-6000", Precision::Bf16), ("rtx-pro-6000".to_owned(), true));
+        assert_eq!(of("rtx-pro-6000", Precision::Fp8), ("rtx-pro-6000".to_owned(), false));
+        assert_eq!(of("a100-80g", Precision::Bf16), ("hopper".to_owned(), false));
+    }
 }

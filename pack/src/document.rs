@@ -22,6 +22,12 @@ impl Document {
         Ok(Document { name: file.to_owned(), tree: yaml::parse(file, text)? })
     }
 
+    /// The file's name, as faults give it.
+    #[must_use]
+    pub fn file(&self) -> &str {
+        &self.name
+    }
+
     /// Reads it, as [`Reader::read`] does.
     ///
     /// # Errors

@@ -21,6 +21,15 @@ pub enum ReplayTool {
     Guidellm,
 }
 
+/// A word of a shell's command line.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-/+=:".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
 impl ReplayTool {
     /// Tokens of a block, unless the tool is told otherwise.
     #[must_use]
@@ -35,6 +44,8 @@ impl ReplayTool {
     #[must_use]
     pub fn command(self, file: &str, exported: &Exported) -> String {
         let (rows, block) = (exported.requests, exported.block_tokens);
+        let in_json = serde_json::Value::from(file).to_string().replace('\'', r"'\''");
+        let file = quoted(file);
         match self {
             ReplayTool::Aiperf => format!(
                 "aiperf profile --input-file {file} --custom-dataset-type mooncake_trace --fixed-schedule \
@@ -46,7 +57,7 @@ impl ReplayTool {
             ),
             ReplayTool::Guidellm => format!(
                 "guidellm run --data '{{\"kind\": \"mooncake\", \"hash_id_block_size\": {block}, \"source\": {{\"kind\": \
-                 \"json_file\", \"path\": \"{file}\"}}}}' --profile kind=replay"
+                 \"json_file\", \"path\": {in_json}}}}}' --profile kind=replay"
             ),
         }
     }

@@ -19,6 +19,9 @@ pub struct Fitted<'a> {
     pub comparisons: &'a [Comparison],
 }
 
+/// Misfit per observation beyond which a fit is none: three of its standard deviations each.
+const MISFIT_MAX: f64 = 9.0;
+
 impl Fitted<'_> {
     fn factors(&self) -> impl Iterator<Item = &Factor> {
         self.posterior.profile.uncertainty.iter().flat_map(|uncertainty| &uncertainty.factors)
@@ -154,6 +157,14 @@ impl Fitted<'_> {
     /// What was taken for what the sources do not say, each once.
     fn notes(&self) -> Vec<String> {
         let mut notes: Vec<String> = Vec::new();
+        let misfit = self.posterior.misfit;
+        if misfit > MISFIT_MAX {
+            notes.push(format!(
+                "found a misfit of {misfit:.0} per observation, expected about 1: this profile does not describe these \
+                 points; check their unit and lengths (--lengths, --workload), the engine's settings, and that they are of \
+                 this system"
+            ));
+        }
         for note in self.trials.iter().flat_map(|trial| &trial.notes) {
             if !notes.contains(note) {
                 notes.push(note.clone());
