@@ -42,12 +42,20 @@ pub fn size_html(input: &SizePage) -> String {
     page(input.title, &body)
 }
 
+/// Longer cells are sentences, and may take several lines.
+const SENTENCE: usize = 30;
+
 fn html(label: &str, of: &Table) -> String {
     let columns = of.headers.iter().enumerate();
     let empty = table::Table::of(&of.rows);
     let filled = columns.fold(empty, |table, (i, head)| {
         let cell = |row: &Vec<String>| row.get(i).cloned().unwrap_or_default();
-        if i == 0 { table.key(head.as_str(), cell) } else { table.text(head.as_str(), cell) }
+        let sentences = of.rows.iter().any(|row| row.get(i).is_some_and(|cell| cell.len() > SENTENCE));
+        match (i, sentences) {
+            (0, _) => table.key(head.as_str(), cell),
+            (_, true) => table.text(head.as_str(), cell),
+            (_, false) => table.column(head.as_str(), cell),
+        }
     });
     filled.html(label)
 }
