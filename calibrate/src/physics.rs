@@ -221,6 +221,15 @@ pub fn check_hardware(profile: &Profile) -> Result<(), String> {
         figures.push(("token_flops", stated.token_flops, 2.0 * weights as f64));
         let pair_flops = model.attention_flops_per_pair() / f64::from(profile.tp);
         figures.push(("pair_flops", stated.pair_flops, pair_flops));
+        // The cache's precision is not in a profile: any that there is will do.
+        let of = |precision| model.kv_bytes_per_token(precision, profile.tp) as f64;
+        let kv = Precision::WORDS.map(|(_, precision)| of(precision));
+        let nearest = |a: &f64, b: &f64| {
+            (a - stated.kv_bytes_per_token).abs().total_cmp(&(b - stated.kv_bytes_per_token).abs())
+        };
+        figures.extend(
+            kv.into_iter().min_by(nearest).map(|k| ("kv_bytes_per_token", stated.kv_bytes_per_token, k)),
+        );
     }
     let differs = |(_, stated, known): &&(&str, f64, f64)| (stated / known - 1.0).abs() > ROUNDING;
     figures.iter().find(differs).map_or(Ok(()), |(field, stated, known)| {
@@ -416,6 +425,9 @@ mod tests {
                 let mut faster = profile.clone();
                 faster.step_time.hardware.as_mut().unwrap().hbm_bytes_per_s *= 2.0;
                 assert!(check_hardware(&faster).unwrap_err().contains("hardware.hbm_bytes_per_s"));
+                let mut lighter = profile.clone();
+                lighter.step_time.hardware.as_mut().unwrap().kv_bytes_per_token = 1.0;
+                assert!(check_hardware(&lighter).unwrap_err().contains("hardware.kv_bytes_per_token"));
                 let read = Profile::parse("prior.yaml", &profile.to_yaml(&[])).unwrap();
                 assert_eq!(read, profile, "{name}");
                 let knots = &profile.step_time.eager.batch_token_knots;
