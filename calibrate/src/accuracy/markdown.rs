@@ -18,7 +18,7 @@ The prior of every set is `scaleproof model predict`'s: kernels at the efficienc
 kernel measurements of H100 and H200 (aiconfigurator 095f58a5) and carried to other GPUs by their specification. The fit moves
 six factors on its parts (docs/calibration.md).
 
-Choices made on data that a set was fitted on, for all sets alike: FP8 kernel tables have token counts one above a multiple
+Choices for all sets alike, made on points that sets were fitted on, but knowing the others: FP8 kernel tables have token counts one above a multiple
 of 16 at up to twice the time, which no served point shows, so those rows are left out; all-reduces beyond 8 MiB go through
 the communication library; steps that replay no graph of the whole model pay for the launch of each layer.
 
