@@ -4,6 +4,7 @@
 use crate::optimize::Parameter;
 use crate::worked_example::Residual;
 use scaleproof_sim::Extremes;
+use scaleproof_sim::profile::rounded;
 use std::fmt::Write;
 
 /// Tokens up to which a batch costs no more than reading the weights.
@@ -40,9 +41,9 @@ impl Fixture {
     pub fn of(values: &[f64]) -> Option<Fixture> {
         let &[base_us, token_us, row_us, seats] = values else { return None };
         Some(Fixture {
-            base_us: three_digits(base_us),
-            token_us: three_digits(token_us),
-            row_us: three_digits(row_us),
+            base_us: rounded(base_us, 3),
+            token_us: rounded(token_us, 3),
+            row_us: rounded(row_us, 3),
             seats: seats.round() as u32,
         })
     }
@@ -120,11 +121,6 @@ fn provenance(residuals: &[Residual]) -> String {
     text
 }
 
-/// Rounded to three digits. 0 and what is no number stay as they are.
-fn three_digits(value: f64) -> f64 {
-    format!("{value:.2e}").parse().unwrap_or(value)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -157,9 +153,9 @@ mod tests {
 
     #[test]
     fn parameters_keep_three_digits() {
-        assert!((three_digits(12_345.0) - 12_300.0).abs() < 1e-9);
-        assert!((three_digits(0.012_345) - 0.0123).abs() < 1e-12);
-        assert!(three_digits(0.0).abs() < 1e-12 && three_digits(f64::NAN).is_nan());
+        assert!((rounded(12_345.0, 3) - 12_300.0).abs() < 1e-9);
+        assert!((rounded(0.012_345, 3) - 0.0123).abs() < 1e-12);
+        assert!(rounded(0.0, 3).abs() < 1e-12 && rounded(f64::NAN, 3).is_nan());
         assert_eq!(Fixture::of(&[1.0]), None);
     }
 }

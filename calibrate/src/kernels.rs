@@ -14,7 +14,7 @@ use crate::hardware::Precision;
 use crate::hardware::gpu::{Gpu, Link};
 use scaleproof_pack::document::Document;
 use scaleproof_pack::fault::Faults;
-use scaleproof_pack::fields::{Fields, Item, above, from_to};
+use scaleproof_pack::fields::{Fields, Item, above, from_to, mapping};
 
 /// Efficiencies of one generation of kernels.
 #[derive(Clone, Debug, PartialEq)]
@@ -156,7 +156,7 @@ impl ProductKnot {
 pub fn roof_us(tokens: u32, (n, k): (u64, u64), precision: Precision, gpu: &Gpu) -> f64 {
     let m = f64::from(tokens);
     let (n, k) = (n as f64, k as f64);
-    let peak = gpu.peak_flops(precision).or_else(|| gpu.peak_flops(Precision::Bf16)).unwrap_or(f64::INFINITY);
+    let peak = gpu.product_peak(precision);
     let element = precision.bytes(1 << 16) as f64 / f64::from(1 << 16);
     let bytes = element * (n * k + m * k) + 2.0 * m * n;
     1e6 * (bytes / gpu.hbm_bytes_per_s).max(2.0 * m * n * k / peak)
@@ -200,12 +200,12 @@ fn read(fields: &mut Fields<'_>) -> Option<Kernels> {
         let [floor_us, row_head_us, efficiency] = three(f, ["floor_us", "row_head_us", "efficiency"])?;
         Some(Decode { floor_us, row_head_us, efficiency })
     });
-    let prefill = section(&fields.req("prefill"), |f| {
+    let prefill = mapping(&fields.req("prefill"), |f| {
         let [floor_us, token_head_us, efficiency] = three(f, ["floor_us", "token_head_us", "efficiency"])?;
         Some(Prefill { floor_us, token_head_us, efficiency })
     });
     let collective_item = fields.opt("collective");
-    let collective = section(&collective_item, |f| {
+    let collective = mapping(&collective_item, |f| {
         let floor_us = f.req("floor_us").f64(from_to(0.0, 1e6));
         let pairs = f.req("efficiency").list(1..=16)?;
         let pair = |item: &Item<'_>| {
@@ -224,7 +224,7 @@ fn read(fields: &mut Fields<'_>) -> Option<Kernels> {
             library_efficiency: library_efficiency?,
         })
     });
-    let element_wise = section(&fields.req("element_wise"), |f| {
+    let element_wise = mapping(&fields.req("element_wise"), |f| {
         let floor_us = f.req("floor_us").f64(from_to(0.0, 1e6));
         let efficiency = f.req("efficiency").f64(above(0.0, 10.0));
         Some(ElementWise { floor_us: floor_us?, efficiency: efficiency? })
@@ -240,13 +240,6 @@ fn read(fields: &mut Fields<'_>) -> Option<Kernels> {
     })
 }
 
-fn section<T>(item: &Item<'_>, read: impl FnOnce(&mut Fields<'_>) -> Option<T>) -> Option<T> {
-    let mut fields = item.fields()?;
-    let value = read(&mut fields);
-    fields.finish();
-    value
-}
-
 fn by_precision<T>(
     item: &Item<'_>,
     mut read: impl FnMut(&mut Fields<'_>) -> Option<T>,
@@ -256,7 +249,7 @@ fn by_precision<T>(
     for (word, precision) in Precision::WORDS {
         let item = fields.opt(word);
         if item.is_present() {
-            found.push((precision, section(&item, &mut read)?));
+            found.push((precision, mapping(&item, &mut read)?));
         }
     }
     fields.finish();

@@ -208,28 +208,23 @@ pub fn check_hardware(profile: &Profile) -> Result<(), String> {
     let Ok(Found::Entry(gpu)) = Gpu::find(name) else { return Ok(()) };
     let word = |(word, _): &&(&str, Precision)| *word == profile.precision;
     let precision = Precision::WORDS.iter().find(word).map_or(Precision::Bf16, |(_, precision)| *precision);
-    let peak = gpu.peak_flops(precision).or(gpu.peak_flops(Precision::Bf16)).unwrap_or(f64::INFINITY);
     let mut figures = vec![
-        ("peak_flops_per_s", stated.peak_flops_per_s, peak),
+        ("peak_flops_per_s", stated.peak_flops_per_s, gpu.product_peak(precision)),
         ("hbm_bytes_per_s", stated.hbm_bytes_per_s, gpu.hbm_bytes_per_s),
     ];
-    if let Ok(Found::Entry(model)) = Architecture::find(&profile.model_id)
-        && let Ok(gemms) = model.gemms(profile.tp)
-    {
-        let weights = u64::from(model.layers) * gemms.layer.iter().map(Gemm::weights).sum::<u64>();
-        figures.push(("weight_bytes", stated.weight_bytes, precision.bytes(weights) as f64));
-        figures.push(("token_flops", stated.token_flops, 2.0 * weights as f64));
-        let pair_flops = model.attention_flops_per_pair() / f64::from(profile.tp);
-        figures.push(("pair_flops", stated.pair_flops, pair_flops));
-        // The cache's precision is not in a profile: any that there is will do.
-        let of = |precision| model.kv_bytes_per_token(precision, profile.tp) as f64;
-        let kv = Precision::WORDS.map(|(_, precision)| of(precision));
-        let nearest = |a: &f64, b: &f64| {
-            (a - stated.kv_bytes_per_token).abs().total_cmp(&(b - stated.kv_bytes_per_token).abs())
-        };
-        figures.extend(
-            kv.into_iter().min_by(nearest).map(|k| ("kv_bytes_per_token", stated.kv_bytes_per_token, k)),
-        );
+    if let Ok(Found::Entry(model)) = Architecture::find(&profile.model_id) {
+        // The cache's precision is not in a profile: any that there is will do, the nearest is named.
+        let of = |(_, kv_precision)| hardware(&model, &gpu, profile.tp, (precision, kv_precision)).ok();
+        let gap = |known: &Hardware| (known.kv_bytes_per_token - stated.kv_bytes_per_token).abs();
+        let nearest = Precision::WORDS.into_iter().filter_map(of).min_by(|a, b| gap(a).total_cmp(&gap(b)));
+        figures.extend(nearest.into_iter().flat_map(|known| {
+            [
+                ("weight_bytes", stated.weight_bytes, known.weight_bytes),
+                ("token_flops", stated.token_flops, known.token_flops),
+                ("pair_flops", stated.pair_flops, known.pair_flops),
+                ("kv_bytes_per_token", stated.kv_bytes_per_token, known.kv_bytes_per_token),
+            ]
+        }));
     }
     let differs = |(_, stated, known): &&(&str, f64, f64)| (stated / known - 1.0).abs() > ROUNDING;
     figures.iter().find(differs).map_or(Ok(()), |(field, stated, known)| {
@@ -286,6 +281,7 @@ struct Composer<'a> {
     kernels: &'a Kernels,
     products: &'a [ProductKnot],
     gemms: Gemms,
+    hardware: Hardware,
     layers: f64,
 }
 
@@ -294,7 +290,9 @@ impl<'a> Composer<'a> {
         let (model, gpu, memory) = (&spec.architecture, &spec.gpu, &spec.memory);
         let gemms = model.gemms(memory.tp)?;
         let products = kernels.products(memory.precision).ok_or(PriorError::Unmeasured(memory.precision))?;
-        Ok(Composer { model, gpu, memory, kernels, products, gemms, layers: f64::from(model.layers) })
+        let hardware = hardware(model, gpu, memory.tp, (memory.precision, memory.kv_precision))?;
+        let layers = f64::from(model.layers);
+        Ok(Composer { model, gpu, memory, kernels, products, gemms, hardware, layers })
     }
 
     fn step_time(&self, spec: &PriorSpec, scheduler: &EngineConfig) -> StepTime {
@@ -310,7 +308,7 @@ impl<'a> Composer<'a> {
             graphs: (spec.graphs != CudagraphMode::None)
                 .then(|| GraphTimes::new(graphs, full, launched, scheduler)),
             host: HostCost { base_us: HOST_US, row_us: HOST_ROW_US },
-            hardware: Some(self.hardware()),
+            hardware: Some(self.hardware.clone()),
         }
     }
 
@@ -349,8 +347,8 @@ impl<'a> Composer<'a> {
         let head_us = 1e6 * 2.0 * head.weights() as f64 / self.gpu.hbm_bytes_per_s;
         let peak = self.gpu.peak_flops(Precision::Bf16).unwrap_or(f64::INFINITY);
         let head_row_us = 1e6 * 2.0 * head.weights() as f64 / peak;
-        let pair_us = 1e6 * self.pair_flops() / (self.kernels.prefill.efficiency * peak);
-        let context_us = 1e6 * self.kv_bytes_per_token() / (read * self.gpu.hbm_bytes_per_s);
+        let pair_us = 1e6 * self.hardware.pair_flops / (self.kernels.prefill.efficiency * peak);
+        let context_us = 1e6 * self.hardware.kv_bytes_per_token / (read * self.gpu.hbm_bytes_per_s);
         let knot = |k: &ProductKnot| {
             let tokens = f64::from(k.tokens);
             (tokens, digits(self.tokens_us(k) + prefill_token_us * tokens))
@@ -365,29 +363,25 @@ impl<'a> Composer<'a> {
             sampled_row_us: digits(head_row_us + SAMPLED_ROW_US),
         }
     }
+}
 
-    fn kv_bytes_per_token(&self) -> f64 {
-        self.model.kv_bytes_per_token(self.memory.kv_precision, self.memory.tp) as f64
-    }
-
-    fn pair_flops(&self) -> f64 {
-        self.model.attention_flops_per_pair() / f64::from(self.memory.tp)
-    }
-
-    /// One GPU and its share of the model, for the bound.
-    fn hardware(&self) -> Hardware {
-        let matrices: u64 = self.gemms.layer.iter().map(|gemm| gemm.weights()).sum();
-        let weights = u64::from(self.model.layers) * matrices;
-        let peak = self.gpu.peak_flops(self.memory.precision).or(self.gpu.peak_flops(Precision::Bf16));
-        Hardware {
-            peak_flops_per_s: peak.unwrap_or(f64::INFINITY),
-            hbm_bytes_per_s: self.gpu.hbm_bytes_per_s,
-            weight_bytes: self.memory.precision.bytes(weights) as f64,
-            kv_bytes_per_token: self.kv_bytes_per_token(),
-            token_flops: 2.0 * weights as f64,
-            pair_flops: self.pair_flops(),
-        }
-    }
+/// One GPU of a replica and its share of a model, for the bound; the cache in `kv_precision`.
+fn hardware(
+    model: &Architecture,
+    gpu: &Gpu,
+    tp: u32,
+    (precision, kv_precision): (Precision, Precision),
+) -> Result<Hardware, TpError> {
+    let matrices: u64 = model.gemms(tp)?.layer.iter().map(Gemm::weights).sum();
+    let weights = u64::from(model.layers) * matrices;
+    Ok(Hardware {
+        peak_flops_per_s: gpu.product_peak(precision),
+        hbm_bytes_per_s: gpu.hbm_bytes_per_s,
+        weight_bytes: precision.bytes(weights) as f64,
+        kv_bytes_per_token: model.kv_bytes_per_token(kv_precision, tp) as f64,
+        token_flops: 2.0 * weights as f64,
+        pair_flops: model.attention_flops_per_pair() / f64::from(tp),
+    })
 }
 
 /// Six significant digits: more would say more than is known.

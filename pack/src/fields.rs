@@ -161,6 +161,20 @@ impl<'a> Fields<'a> {
     }
 }
 
+/// Reads a mapping and reports its unknown fields.
+pub fn mapping<T>(item: &Item<'_>, read: impl FnOnce(&mut Fields<'_>) -> Option<T>) -> Option<T> {
+    let mut fields = item.fields()?;
+    let value = read(&mut fields);
+    fields.finish();
+    value
+}
+
+/// The word that stands for `value` in a file; empty for one that has none.
+#[must_use]
+pub fn word_of<T: PartialEq>(words: &[(&'static str, T)], value: &T) -> &'static str {
+    words.iter().find(|(_, known)| known == value).map_or("", |(word, _)| word)
+}
+
 fn join(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }

@@ -238,6 +238,12 @@ impl<'de> Visitor<'de> for RawVisitor {
     }
 }
 
+/// Text in double quotes, which YAML reads as JSON does.
+#[must_use]
+pub fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

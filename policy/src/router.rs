@@ -3,6 +3,7 @@
 use crate::fleet::Fleet;
 use rand::RngExt;
 use scaleproof_pack::chance::Stream;
+use scaleproof_pack::fields::word_of;
 
 /// What a router may know of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +45,7 @@ impl RouterPolicy {
     /// The word of this policy.
     #[must_use]
     pub fn word(self) -> &'static str {
-        Self::WORDS.iter().find(|(_, policy)| *policy == self).map_or("", |(word, _)| word)
+        word_of(&Self::WORDS, &self)
     }
 }
 

@@ -10,11 +10,11 @@ use crate::engine::EngineConfig;
 use crate::hardware::BelowBound;
 use crate::replica::{Extremes, FrontEnd, ReplicaTotals};
 use crate::step_time::StepTime;
-pub(crate) use read::{mapping, read_scheduler};
+pub(crate) use read::read_scheduler;
 use read::{read_front_end, read_hardware, read_provenance, read_step_time, read_uncertainty, read_validity};
 use scaleproof_pack::document::Document;
 use scaleproof_pack::fault::Faults;
-use scaleproof_pack::fields::Fields;
+use scaleproof_pack::fields::{Fields, mapping, word_of};
 use std::fmt;
 use uncertainty::{Correction, Uncertainty};
 pub use write::rounded;
@@ -40,7 +40,7 @@ impl ProfileKind {
     /// The word in the file.
     #[must_use]
     pub fn word(self) -> &'static str {
-        read::word_of(&Self::WORDS, &self)
+        word_of(&Self::WORDS, &self)
     }
 }
 

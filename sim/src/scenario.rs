@@ -2,11 +2,11 @@
 //! scenario.yaml beside the manifest.
 
 use crate::engine::EngineConfig;
-use crate::profile::{Profile, mapping, read_scheduler};
+use crate::profile::{Profile, read_scheduler};
 use crate::setup::{Enough, RunConfig, ServerLimits};
 use scaleproof_pack::document::Document;
 use scaleproof_pack::fault::{Fault, Faults};
-use scaleproof_pack::fields::{Fields, Item, above, from_to};
+use scaleproof_pack::fields::{Fields, Item, above, from_to, mapping};
 use scaleproof_pack::manifest::{Distribution, Manifest, PrefixGroup, read_prefix_groups};
 use scaleproof_pack::time::Nanos;
 use scaleproof_policy::RouterPolicy;

@@ -1,12 +1,12 @@
 //! Llama-3.3-70B BF16 on eight A100-40G, served by vLLM 0.8.3, loaded by `vllm bench serve` with 200 ShareGPT prompts.
 
 use super::loads::{Builder, vllm_bench_gaps, whole_prompt};
-use super::{AccuracyError, Points, Set, files, goal, observations, run_of, usual_prior};
+use super::{AccuracyError, EARLIER_RPS, Points, Set, files, goal, observations, rate, run_of, usual_prior};
 use crate::hardware::Precision;
 use crate::physics::prior;
 use crate::posterior::Measured;
 use crate::trial::{Metric, Statistic, Trial};
-use scaleproof_pack::import::{OfferedRate, Run};
+use scaleproof_pack::import::Run;
 use std::path::Path;
 
 /// The lowest rate calibrates, the others are predicted.
@@ -19,7 +19,7 @@ pub fn judge(data: &Path) -> Result<Set, AccuracyError> {
     for path in files(&data.join("measured/a100-llama70b-tp8"), ".json")? {
         runs.push(run_of(&path)?);
     }
-    runs.sort_by(|a, b| rate(a).total_cmp(&rate(b)));
+    runs.sort_by(|a, b| rate(&a.point).total_cmp(&rate(&b.point)));
     let mut measured =
         runs.iter().enumerate().map(|(i, run)| at_rate(run, i == 0)).collect::<Result<Vec<_>, _>>()?;
     let held_out = measured.split_off(1.min(measured.len()));
@@ -42,13 +42,6 @@ pub fn judge(data: &Path) -> Result<Set, AccuracyError> {
     })
 }
 
-fn rate(run: &Run) -> f64 {
-    match run.point.offered_rate {
-        Some(OfferedRate::Rps(rps)) => rps,
-        _ => f64::INFINITY,
-    }
-}
-
 fn at_rate(run: &Run, cold: bool) -> Result<Measured, AccuracyError> {
     let lengths: Vec<_> = run
         .requests
@@ -57,12 +50,11 @@ fn at_rate(run: &Run, cold: bool) -> Result<Measured, AccuracyError> {
         .collect();
     let gaps = vllm_bench_gaps(lengths.len());
     let mut list = Builder::default();
-    let rounds: &[f64] = if cold { &[1.0] } else { &[1.0, rate(run)] };
+    let rounds = if cold { vec![rate(&run.point)] } else { vec![EARLIER_RPS, rate(&run.point)] };
     let mut at_s = 1.0;
     let mut from = 0;
-    for round in rounds {
+    for rps in rounds {
         from = list.len();
-        let rps = if cold { rate(run) } else { *round };
         for ((i, lengths), gap) in lengths.iter().enumerate().zip(&gaps) {
             list.add(Some(at_s), *lengths, &[whole_prompt(i as u64, lengths.0)])?;
             at_s += gap / rps;
@@ -70,8 +62,8 @@ fn at_rate(run: &Run, cold: bool) -> Result<Measured, AccuracyError> {
         at_s += 30.0;
     }
     let counted = from..list.len();
-    let label = format!("{} requests/s", rate(run));
-    let schedules = vec![list.open(rate(run))];
+    let label = format!("{} requests/s", rate(&run.point));
+    let schedules = vec![list.open(rate(&run.point))];
     Ok(Measured {
         trial: Trial { label, schedules, counted, seats: None },
         observations: observations(&run.point),

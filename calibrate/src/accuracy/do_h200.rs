@@ -1,14 +1,17 @@
 //! Llama-3.1-70B FP8 on one H200, served by vLLM 0.14.1, loaded by `vllm bench serve` at Poisson rates.
 
 use super::loads::{Builder, Lengths, stretched_arrivals, vllm_bench_gaps, whole_prompt};
-use super::{AccuracyError, Points, Set, blocks, files, goal, observations, run_of, text, usual_prior};
+use super::{
+    AccuracyError, EARLIER_RPS, Points, Set, blocks, files, goal, observations, rate, run_of, text,
+    usual_prior,
+};
 use crate::hardware::Precision;
 use crate::physics::prior;
 use crate::posterior::Measured;
 use crate::trial::{Metric, Statistic, Trial};
 use rand::RngExt;
 use scaleproof_pack::chance::stream;
-use scaleproof_pack::import::{OfferedRate, OperatingPoint};
+use scaleproof_pack::import::OperatingPoint;
 use scaleproof_pack::prompt::{Segment, TokenStream};
 use scaleproof_sim::profile::Profile;
 use std::path::Path;
@@ -17,8 +20,6 @@ use std::path::Path;
 const KV_TOKENS: u32 = 348_304;
 /// Between two rates.
 const PAUSE_S: f64 = 30.0;
-/// The rate at which the prompts of an earlier, uncounted round arrive: it only fills the cache.
-const EARLIER_RPS: f64 = 1.0;
 /// The points that are fitted on: this many of the lowest rates.
 const FITTED: usize = 2;
 
@@ -100,13 +101,6 @@ fn rates(folder: &Path) -> Result<Vec<(OperatingPoint, bool)>, AccuracyError> {
         found.into_iter().map(|(date, point)| (point, Some(date) == first)).collect();
     points.sort_by(|a, b| rate(&a.0).total_cmp(&rate(&b.0)));
     Ok(points)
-}
-
-fn rate(point: &OperatingPoint) -> f64 {
-    match point.offered_rate {
-        Some(OfferedRate::Rps(rps)) => rps,
-        _ => f64::INFINITY,
-    }
 }
 
 /// Prompt and, where known, output tokens in the order of the requests.

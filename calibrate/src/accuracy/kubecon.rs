@@ -1,14 +1,14 @@
 //! Llama-3.1-8B BF16 on one H100, served by vLLM 0.11.0, loaded by inference-perf in stages.
 
 use super::loads::{Builder, from_quantiles};
-use super::{AccuracyError, Points, Set, files, goal, observations, run_of, text, usual_prior};
+use super::{AccuracyError, Points, Set, files, goal, observations, rate, run_of, text, usual_prior};
 use crate::hardware::Precision;
 use crate::physics::prior;
 use crate::posterior::Measured;
 use crate::trial::{Metric, Statistic, Trial};
 use rand_distr::Distribution;
 use scaleproof_pack::chance::stream;
-use scaleproof_pack::import::{OfferedRate, OperatingPoint, Summary};
+use scaleproof_pack::import::{OperatingPoint, Summary};
 use serde_json::Value;
 use std::path::Path;
 
@@ -59,13 +59,6 @@ pub fn judge(data: &Path) -> Result<Set, AccuracyError> {
             goal(Metric::Ttft(Statistic::Percentile(50.0)), 0.10),
         ],
     })
-}
-
-fn rate(point: &OperatingPoint) -> f64 {
-    match point.offered_rate {
-        Some(OfferedRate::Rps(rps)) => rps,
-        _ => f64::INFINITY,
-    }
 }
 
 /// The quantiles of a length that a stage's report gives, rising.

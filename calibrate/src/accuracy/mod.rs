@@ -24,7 +24,7 @@ use crate::posterior::{Measured, Posterior, PosteriorError, fit};
 use crate::trial::{Metric, Served, Trial};
 use rayon::prelude::*;
 use scaleproof_pack::fault::Faults;
-use scaleproof_pack::import::{Run, import};
+use scaleproof_pack::import::{OfferedRate, OperatingPoint, Run, import};
 use scaleproof_pack::time::TimeError;
 use scaleproof_sim::RunError;
 use scaleproof_sim::engine::cudagraph::CudagraphMode;
@@ -221,6 +221,17 @@ pub fn median_error<'a>(
 
 fn text(path: &Path) -> Result<String, AccuracyError> {
     std::fs::read_to_string(path).map_err(|error| AccuracyError(format!("{}: {error}", path.display())))
+}
+
+/// The rate at which the prompts of an earlier, uncounted round arrive: it only fills the cache.
+const EARLIER_RPS: f64 = 1.0;
+
+/// A point's offered rate, in requests per second.
+fn rate(point: &OperatingPoint) -> f64 {
+    match point.offered_rate {
+        Some(OfferedRate::Rps(rps)) => rps,
+        _ => f64::INFINITY,
+    }
 }
 
 /// The only run of a result file.

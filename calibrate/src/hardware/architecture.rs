@@ -6,7 +6,9 @@ use super::catalogue::{self, ARCHITECTURES, Found, Named};
 use super::{Precision, huggingface};
 use scaleproof_pack::document::Document;
 use scaleproof_pack::fault::Faults;
+use scaleproof_pack::fields::word_of;
 use std::fmt;
+use std::sync::OnceLock;
 
 /// A dense decoder with grouped-query attention and a gated MLP: the Llama family and its like.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,7 +72,7 @@ impl Family {
     /// The word in files: Hugging Face's `model_type`.
     #[must_use]
     pub fn word(self) -> &'static str {
-        Self::WORDS.iter().find(|(_, family)| *family == self).map_or("", |(word, _)| word)
+        word_of(&Self::WORDS, &self)
     }
 }
 
@@ -145,7 +147,8 @@ impl Architecture {
     pub fn catalogue() -> Result<Vec<Architecture>, Faults> {
         let parse =
             |(file, text): &(&str, &str)| Architecture::parse(&format!("models/architectures/{file}"), text);
-        ARCHITECTURES.iter().map(parse).collect()
+        static ALL: OnceLock<Result<Vec<Architecture>, Faults>> = OnceLock::new();
+        ALL.get_or_init(|| ARCHITECTURES.iter().map(parse).collect()).clone()
     }
 
     /// The shipped architecture of this name or alias, whatever its case; a path is left to the caller, who reads the

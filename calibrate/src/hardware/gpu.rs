@@ -4,7 +4,8 @@ use super::Precision;
 use super::catalogue::{self, Found, GPUS, Named};
 use scaleproof_pack::document::Document;
 use scaleproof_pack::fault::Faults;
-use scaleproof_pack::fields::{Fields, Item, from_to};
+use scaleproof_pack::fields::{Fields, Item, from_to, word_of};
+use std::sync::OnceLock;
 
 /// A GPU's specification. Rates are peaks: nothing that runs on it can be faster.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,7 +49,7 @@ impl Link {
     /// The word in the file.
     #[must_use]
     pub fn word(self) -> &'static str {
-        Self::WORDS.iter().find(|(_, link)| *link == self).map_or("", |(word, _)| word)
+        word_of(&Self::WORDS, &self)
     }
 }
 
@@ -69,7 +70,10 @@ impl Gpu {
     /// # Errors
     /// The faults of a shipped file; a test reads them all.
     pub fn catalogue() -> Result<Vec<Gpu>, Faults> {
-        GPUS.iter().map(|(file, text)| Gpu::parse(&format!("models/gpus/{file}"), text)).collect()
+        // Every variant of a scenario on a real GPU asks again.
+        static ALL: OnceLock<Result<Vec<Gpu>, Faults>> = OnceLock::new();
+        let parse = |(file, text): &(&str, &str)| Gpu::parse(&format!("models/gpus/{file}"), text);
+        ALL.get_or_init(|| GPUS.iter().map(parse).collect()).clone()
     }
 
     /// The shipped GPU of this name or alias, whatever its case; a path is left to the caller, who reads the file and
@@ -87,6 +91,12 @@ impl Gpu {
     /// All faults of the file, each with its line.
     pub fn parse(file: &str, text: &str) -> Result<Gpu, Faults> {
         Document::parse(file, text)?.read(read)
+    }
+
+    /// Dense peak of matrix products of a precision, in FLOP/s: where the hardware does not compute in it, of 16 bits.
+    #[must_use]
+    pub fn product_peak(&self, precision: Precision) -> f64 {
+        self.peak_flops(precision).or_else(|| self.peak_flops(Precision::Bf16)).unwrap_or(f64::INFINITY)
     }
 
     /// Dense peak in a precision, in FLOP/s; None if the hardware does not compute in it.

@@ -9,6 +9,8 @@ pub mod memory;
 
 pub use catalogue::Found;
 
+use scaleproof_pack::fields::word_of;
+
 /// A format of numbers, of weights or of the KV cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Precision {
@@ -34,7 +36,7 @@ impl Precision {
     /// The word in files and options.
     #[must_use]
     pub fn word(self) -> &'static str {
-        Self::WORDS.iter().find(|(_, precision)| *precision == self).map_or("", |(word, _)| word)
+        word_of(&Self::WORDS, &self)
     }
 
     /// Bytes that `count` numbers take, their block scales included, rounded up.

@@ -7,7 +7,7 @@ use crate::engine::{EngineConfig, SchedulingPolicy};
 use crate::hardware::Hardware;
 use crate::replica::FrontEnd;
 use crate::step_time::{Coefficients, GraphSettings, GraphTimes, HostCost, StepTime};
-use scaleproof_pack::fields::{Fields, Item, above, from_to};
+use scaleproof_pack::fields::{Fields, Item, above, from_to, mapping};
 use scaleproof_pack::time::Nanos;
 
 /// The kinds of graphs a file may name.
@@ -21,19 +21,6 @@ pub(super) const GRAPH_MODES: [(&str, CudagraphMode); 4] = [
 /// The queue's orders a file may name.
 pub(super) const POLICIES: [(&str, SchedulingPolicy); 2] =
     [("fcfs", SchedulingPolicy::Fcfs), ("priority", SchedulingPolicy::Priority)];
-
-/// The word for a value.
-pub(super) fn word_of<T: PartialEq>(words: &[(&'static str, T)], value: &T) -> &'static str {
-    words.iter().find(|(_, v)| v == value).map_or("", |(word, _)| word)
-}
-
-/// Reads a mapping and reports its unknown fields.
-pub(crate) fn mapping<T>(item: &Item<'_>, read: impl FnOnce(&mut Fields<'_>) -> Option<T>) -> Option<T> {
-    let mut fields = item.fields()?;
-    let value = read(&mut fields);
-    fields.finish();
-    value
-}
 
 /// Reads scheduler settings: all that have no usual value, or, over `base`, whichever are there. Reports what makes
 /// them unusable together.

@@ -4,6 +4,7 @@ use super::{Profile, rounded};
 use crate::replica::FrontEnd;
 use crate::step_time::{Coefficients, StepTime, StepTimeError};
 use scaleproof_pack::chance::{Stream, normal};
+use scaleproof_pack::fields::word_of;
 use scaleproof_pack::time::{Nanos, TimeError};
 
 /// A part of the costs that is scaled as one.
@@ -46,7 +47,7 @@ impl Knob {
     /// The word in a file.
     #[must_use]
     pub fn word(self) -> &'static str {
-        super::read::word_of(&Self::WORDS, &self)
+        word_of(&Self::WORDS, &self)
     }
 }
 

@@ -1,10 +1,12 @@
 //! A profile as the text that reads back as it.
 
-use super::read::{GRAPH_MODES, POLICIES, word_of};
+use super::read::{GRAPH_MODES, POLICIES};
 use super::uncertainty::Uncertainty;
 use super::{Profile, Provenance};
 use crate::hardware::Hardware;
 use crate::step_time::{Coefficients, GraphTimes};
+use scaleproof_pack::fields::word_of;
+use scaleproof_pack::yaml::quoted;
 use std::fmt::{self, Write};
 
 /// `value` with so many significant digits, as a file holds it: more would say more than is known.
@@ -189,9 +191,4 @@ fn write_provenance(out: &mut String, provenance: &Provenance) -> fmt::Result {
         writeln!(out, "    - {{metric: {metric}, target: {target}, fitted: {fitted}}}")?;
     }
     Ok(())
-}
-
-/// A double-quoted YAML scalar: JSON's escapes are YAML's.
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
 }

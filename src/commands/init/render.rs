@@ -3,6 +3,7 @@
 use super::Answers;
 use super::traffic::{TraceTraffic, Traffic};
 use scaleproof_pack::report::EXPLORATORY_BELOW;
+use scaleproof_pack::yaml::quoted;
 use std::fmt::Write;
 
 /// Successes that each class's gate asks for.
@@ -29,11 +30,6 @@ impl Lines {
     fn gap(&mut self) {
         self.0.push('\n');
     }
-}
-
-/// Text in double quotes, which YAML reads as JSON does.
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
 }
 
 /// workload-manifest.yaml.

@@ -10,6 +10,7 @@ use scaleproof_pack::percentile::nearest_rank;
 use scaleproof_pack::report::EXPLORATORY_BELOW;
 use scaleproof_pack::schedule::recorded_rate_rps;
 use scaleproof_pack::trace::{Trace, TraceRow};
+use scaleproof_sim::profile::rounded;
 use std::collections::BTreeMap;
 
 /// Requests of the rarest class unless a count is given: its gate's successes and a tenth more.
@@ -85,9 +86,7 @@ impl Traffic {
     pub fn usual_rates_rps(&self, replicas: u32) -> Vec<f64> {
         match self {
             Traffic::Trace(TraceTraffic { rate_rps: Some(own), .. }) => {
-                [0.5, 0.6, 0.7, 0.85, 1.0, 1.2, 1.4, 1.7, 2.0]
-                    .map(|factor| three_digits(own * factor))
-                    .to_vec()
+                [0.5, 0.6, 0.7, 0.85, 1.0, 1.2, 1.4, 1.7, 2.0].map(|factor| rounded(own * factor, 3)).to_vec()
             }
             _ => usual_rates_rps(replicas),
         }
@@ -98,12 +97,7 @@ impl Traffic {
 /// passes, so it asks for up to that much too many replicas.
 pub fn usual_rates_rps(replicas: u32) -> Vec<f64> {
     const OF_ONE: [f64; 12] = [1.0, 1.2, 1.5, 1.8, 2.2, 2.7, 3.3, 3.9, 4.7, 5.6, 6.8, 8.2];
-    OF_ONE.map(|rate| three_digits(rate * f64::from(replicas))).to_vec()
-}
-
-/// A positive number with three significant digits.
-fn three_digits(value: f64) -> f64 {
-    format!("{value:.2e}").parse().unwrap_or(value)
+    OF_ONE.map(|rate| rounded(rate * f64::from(replicas), 3)).to_vec()
 }
 
 /// Requests in all, in hundreds, so that the rarest class has enough.
