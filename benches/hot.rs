@@ -149,6 +149,8 @@ fn records(count: u64) -> Vec<Record> {
         outcome: Outcome::Ok,
         replica: Some((id % 4) as u32),
         preemptions: 0,
+        retries: 0,
+        wire: None,
         reason: "",
     };
     (0..count).map(record).collect()

@@ -16,11 +16,12 @@ use scaleproof_pack::record::{Outcome, Record};
 use scaleproof_pack::schedule::{Load, Planned, PlannedList, Release, Schedule};
 use scaleproof_pack::time::Nanos;
 use scaleproof_pack::timeline::TimelineRow;
+use scaleproof_pack::workload::Enough;
 use scaleproof_policy::RouterPolicy;
 use scaleproof_sim::engine::EngineConfig;
 use scaleproof_sim::engine::vllm::VllmScheduler;
 use scaleproof_sim::step_time::{Coefficients, HostCost, StepTime};
-use scaleproof_sim::{Enough, FrontEnd, RunConfig, ServerLimits, run};
+use scaleproof_sim::{FrontEnd, RunConfig, ServerLimits, run};
 
 const STEP_MS: u64 = 10;
 const MEAN_STEPS: f64 = 1000.0;

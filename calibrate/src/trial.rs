@@ -5,11 +5,12 @@ use scaleproof_pack::import::Summary;
 use scaleproof_pack::record::{Outcome, Record};
 use scaleproof_pack::schedule::Schedule;
 use scaleproof_pack::time::Nanos;
+use scaleproof_pack::workload::Enough;
 use scaleproof_policy::RouterPolicy;
 use scaleproof_sim::engine::BatchScheduler;
 use scaleproof_sim::engine::vllm::VllmScheduler;
 use scaleproof_sim::profile::Profile;
-use scaleproof_sim::{Enough, Extremes, RunConfig, RunError, ServerLimits};
+use scaleproof_sim::{Extremes, RunConfig, RunError, ServerLimits};
 use std::fmt;
 use std::ops::Range;
 

@@ -45,4 +45,5 @@ pub mod timeline;
 pub mod trace;
 pub mod trend;
 pub mod whatif;
+pub mod workload;
 pub mod yaml;

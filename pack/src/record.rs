@@ -75,8 +75,45 @@ pub struct Record {
     pub replica: Option<u32>,
     /// How often it lost its blocks and was computed again.
     pub preemptions: u32,
+    /// How often it was sent again after a failed try; `replica` is that of the last.
+    pub retries: u32,
     /// What failed, in a few fixed words; empty for `ok`.
     pub reason: &'static str,
+    /// What only a live client sees.
+    pub wire: Option<Box<Wire>>,
+}
+
+/// What a live client saw of one attempt, beyond what a simulation knows too.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Wire {
+    /// When the response's headers arrived.
+    pub headers: Option<Nanos>,
+    /// When the body's first byte arrived.
+    pub first_byte: Option<Nanos>,
+    /// When the stream was closed, or `[DONE]` arrived.
+    pub done: Option<Nanos>,
+    /// The HTTP status, if there was an answer.
+    pub http_status: Option<u16>,
+    /// Where the count of output tokens came from.
+    pub tokens_from: TokensFrom,
+    /// Prompt tokens by the server's own count.
+    pub usage_input_tokens: Option<u32>,
+    /// Arrival of each chunk with tokens, and how many tokens it brought.
+    pub chunks: Vec<(Nanos, u32)>,
+    /// The error in the server's or the library's words; empty if there was none.
+    pub error: String,
+}
+
+/// Where a count of output tokens came from, the best first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TokensFrom {
+    /// The server's `usage`.
+    Usage,
+    /// Token ids in the chunks.
+    TokenIds,
+    /// Chunks, each counted as one token.
+    #[default]
+    Chunks,
 }
 
 impl Record {

@@ -96,6 +96,8 @@ pub(crate) fn ok(id: u64, class: u16, ttft_ns: u64, decode_ns: u64, output_token
         outcome: Outcome::Ok,
         replica: Some(0),
         preemptions: 0,
+        retries: 0,
+        wire: None,
         reason: "",
     }
 }

@@ -18,6 +18,9 @@ pub struct Fleet {
     source: LoadSource,
     in_flight: Vec<u32>,
     polled: Vec<u32>,
+    /// Those that take work, in order of their numbers.
+    available: Vec<u32>,
+    /// The same, by load.
     by_load: BTreeSet<(u32, u32)>,
 }
 
@@ -27,19 +30,29 @@ impl Fleet {
     pub fn new(replicas: u32, source: LoadSource) -> Fleet {
         let idle = vec![0; replicas as usize];
         let by_load = (0..replicas).map(|r| (0, r)).collect();
-        Fleet { source, in_flight: idle.clone(), polled: idle, by_load }
+        Fleet { source, in_flight: idle.clone(), polled: idle, available: (0..replicas).collect(), by_load }
     }
 
-    /// How many replicas there are.
+    /// The replicas that may be chosen, in order of their numbers. Routers look at no others.
     #[must_use]
-    pub fn len(&self) -> u32 {
-        self.in_flight.len() as u32
+    pub fn available(&self) -> &[u32] {
+        &self.available
     }
 
-    /// Whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.in_flight.is_empty()
+    /// Takes a replica out of the routers' sight, or puts it back. What it has in flight stays counted.
+    pub fn set_available(&mut self, replica: u32, takes_work: bool) {
+        let key = (self.load(replica), replica);
+        match (self.available.binary_search(&replica), takes_work) {
+            (Ok(at), false) => {
+                self.available.remove(at);
+                self.by_load.remove(&key);
+            }
+            (Err(at), true) => {
+                self.available.insert(at, replica);
+                self.by_load.insert(key);
+            }
+            _ => {}
+        }
     }
 
     /// Outstanding requests of a replica, as its source knows them.
@@ -51,7 +64,7 @@ impl Fleet {
         }
     }
 
-    /// The least loaded replica; of several, the first at or after `from`, going round.
+    /// The least loaded available replica; of several, the first at or after `from`, going round.
     #[must_use]
     pub fn least_loaded(&self, from: u32) -> Option<u32> {
         let &(load, first) = self.by_load.first()?;
@@ -87,8 +100,7 @@ impl Fleet {
     }
 
     fn reorder(&mut self, replica: u32, old: u32, new: u32) {
-        if old != new {
-            self.by_load.remove(&(old, replica));
+        if old != new && self.by_load.remove(&(old, replica)) {
             self.by_load.insert((new, replica));
         }
     }

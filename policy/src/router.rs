@@ -68,12 +68,10 @@ pub struct RoundRobin {
 
 impl Router for RoundRobin {
     fn choose(&mut self, _: &RouteRequest, fleet: &Fleet, _: &mut Stream) -> Option<u32> {
-        let replicas = fleet.len();
-        if replicas == 0 {
-            return None;
-        }
-        let chosen = self.next % replicas;
-        self.next = (chosen + 1) % replicas;
+        let available = fleet.available();
+        let at = available.partition_point(|&replica| replica < self.next);
+        let &chosen = available.get(at).or(available.first())?;
+        self.next = chosen + 1;
         Some(chosen)
     }
 }
@@ -84,7 +82,8 @@ pub struct Random;
 
 impl Router for Random {
     fn choose(&mut self, _: &RouteRequest, fleet: &Fleet, chance: &mut Stream) -> Option<u32> {
-        (!fleet.is_empty()).then(|| chance.random_range(0..fleet.len()))
+        let available = fleet.available();
+        (!available.is_empty()).then(|| available[chance.random_range(0..available.len() as u32) as usize])
     }
 }
 
@@ -109,13 +108,14 @@ pub struct PowerOfTwo;
 
 impl Router for PowerOfTwo {
     fn choose(&mut self, _: &RouteRequest, fleet: &Fleet, chance: &mut Stream) -> Option<u32> {
-        let replicas = fleet.len();
+        let available = fleet.available();
+        let replicas = available.len() as u32;
         if replicas < 2 {
-            return (replicas == 1).then_some(0);
+            return available.first().copied();
         }
         let first = chance.random_range(0..replicas);
         let offset = chance.random_range(1..replicas);
-        let second = (first + offset) % replicas;
+        let [first, second] = [first, (first + offset) % replicas].map(|i| available[i as usize]);
         Some(if fleet.load(second) < fleet.load(first) { second } else { first })
     }
 }
@@ -160,6 +160,19 @@ mod tests {
         let chosen = choices(RouterPolicy::PowerOfTwo, &fleet, 400);
         assert!(chosen.iter().all(|&r| r < 3));
         assert!((0..3).all(|r| chosen.iter().filter(|&&c| c == r).count() > 80));
+    }
+
+    #[test]
+    fn a_replica_that_takes_no_work_is_never_chosen_and_comes_back() {
+        for (_, policy) in RouterPolicy::WORDS {
+            let mut fleet = Fleet::new(3, LoadSource::InFlight);
+            fleet.set_available(1, false);
+            fleet.sent(1);
+            assert!(choices(policy, &fleet, 50).iter().all(|&r| r != 1), "{policy:?}");
+            fleet.ended(1);
+            fleet.set_available(1, true);
+            assert!(choices(policy, &fleet, 50).contains(&1), "{policy:?}");
+        }
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Attempts in flight.
 
-use crate::event::{GiveUp, RequestRef, Slot};
+use crate::event::{GiveUp, Slot};
 use scaleproof_pack::record::{Outcome, Record};
 use scaleproof_pack::time::Nanos;
+use scaleproof_pack::workload::RequestRef;
 
 /// One attempt, from sending to its end.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +64,9 @@ impl Attempt {
             outcome,
             replica: self.replica,
             preemptions: self.preemptions,
+            retries: 0,
             reason,
+            wire: None,
         }
     }
 }

@@ -254,7 +254,8 @@ mod tests {
     use super::*;
     use crate::attempt::Attempts;
     use crate::engine::EngineLoad;
-    use crate::event::{RequestRef, Slot};
+    use crate::event::Slot;
+    use scaleproof_pack::workload::RequestRef;
 
     fn attempt(index: u64, sent: u64) -> Attempt {
         Attempt {

@@ -1,6 +1,7 @@
 //! The event queue. Events order by (time, phase, sequence).
 
 use scaleproof_pack::time::Nanos;
+use scaleproof_pack::workload::RequestRef;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
@@ -25,15 +26,6 @@ impl Slot {
     pub fn of_engine_id(id: u64) -> Slot {
         Slot { index: id as u32, generation: (id >> 32) as u32 }
     }
-}
-
-/// A request of the schedule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RequestRef {
-    /// Whether it belongs to the warm-up.
-    pub warmup: bool,
-    /// Its position there.
-    pub index: u64,
 }
 
 /// Why a client gives up.

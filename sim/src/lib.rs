@@ -13,12 +13,11 @@ mod replica;
 mod run;
 pub mod scenario;
 mod setup;
-mod source;
 pub mod step_time;
 pub mod watch;
 
 pub use attempt::Attempt;
-pub use event::{GiveUp, RequestRef};
+pub use event::GiveUp;
 pub use replica::{Extremes, FrontEnd, ReplicaTotals};
 pub use run::{run, run_watched};
-pub use setup::{Enough, RunConfig, RunError, RunSummary, ServerLimits};
+pub use setup::{RunConfig, RunError, RunSummary, ServerLimits};

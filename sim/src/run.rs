@@ -7,16 +7,16 @@ mod tests;
 
 use crate::attempt::{Attempt, Attempts};
 use crate::engine::{Batch, BatchScheduler, Emitted, EngineRequest};
-use crate::event::{Event, EventQueue, GiveUp, RequestRef, Slot};
+use crate::event::{Event, EventQueue, GiveUp, Slot};
 use crate::replica::Replica;
 use crate::setup::{RunConfig, RunError, RunSummary, Server};
-use crate::source::Source;
 use crate::watch::{Step, Watcher};
 use scaleproof_pack::chance::{self, Stream};
 use scaleproof_pack::experiment::{Observer, Progress};
 use scaleproof_pack::record::Outcome;
-use scaleproof_pack::schedule::{Load, Release, Schedule, ScheduleError};
+use scaleproof_pack::schedule::Schedule;
 use scaleproof_pack::time::Nanos;
+use scaleproof_pack::workload::{RequestRef, Workload};
 use scaleproof_policy::{Fleet, LoadSource, RouteRequest, Router};
 
 /// The least time between sending a request and hearing that it is refused: a loopback connection's. Without it a
@@ -68,7 +68,7 @@ fn simulate<'a>(
     let mut simulation = Simulation {
         config,
         replicas,
-        source: Source::new(schedule),
+        workload: Workload::new(schedule, config.enough),
         fleet: Fleet::new(
             config.replicas,
             if config.poll_interval.is_some() { LoadSource::Polled } else { LoadSource::InFlight },
@@ -78,17 +78,14 @@ fn simulate<'a>(
         servers: vec![Server::default(); config.replicas as usize],
         attempts: Attempts::default(),
         events: EventQueue::default(),
-        successes: no_successes(schedule),
         ended: 0,
         sampled: 0,
         last_end: Nanos::ZERO,
-        planned: schedule.measured.requests.len() as u64,
         emitted: Vec::new(),
-        failure: None,
         observer,
         watcher,
     };
-    simulation.start(schedule.load);
+    simulation.start();
     let stopped = simulation.drive()?;
     Ok(simulation.summary(stopped))
 }
@@ -96,36 +93,27 @@ fn simulate<'a>(
 struct Simulation<'a> {
     config: &'a RunConfig,
     replicas: Vec<Replica>,
-    source: Source<'a>,
+    workload: Workload<'a>,
     fleet: Fleet,
     router: Box<dyn Router>,
     router_chance: Stream,
     servers: Vec<Server>,
     attempts: Attempts,
     events: EventQueue,
-    /// Measured successes by class; None for a class that the schedule does not send.
-    successes: Vec<Option<u64>>,
     ended: u64,
     /// Timeline rows given to the observer.
     sampled: u64,
     last_end: Nanos,
-    planned: u64,
     emitted: Vec<Emitted>,
-    /// Why the schedule could not be continued. The attempts in flight still end; then the run fails.
-    failure: Option<ScheduleError>,
     observer: &'a mut dyn Observer,
     watcher: Option<&'a mut dyn Watcher>,
 }
 
 impl Simulation<'_> {
-    fn start(&mut self, load: Load) {
-        match load {
-            Load::Open { .. } => self.arm_next_arrival(),
-            Load::Closed { concurrency } => {
-                for _ in 0..concurrency {
-                    self.release_to_free_client(Nanos::ZERO);
-                }
-            }
+    fn start(&mut self) {
+        self.arm_next_arrival();
+        while let Some((at, request)) = self.workload.next_client() {
+            self.events.push(at, Event::Release(request));
         }
         self.events.push(Nanos::ZERO, Event::Sample);
         if self.config.poll_interval.is_some() {
@@ -155,13 +143,13 @@ impl Simulation<'_> {
             }
             handled += 1;
             if handled.is_multiple_of(ASK_EVERY) {
-                self.observer.progress(Progress { now, ended: self.ended, planned: self.source.len() });
+                self.observer.progress(Progress { now, ended: self.ended, planned: self.workload.len() });
                 if self.observer.stop() {
                     return Ok(true);
                 }
             }
         }
-        if let Some(error) = self.failure.take() {
+        if let Some(error) = self.workload.take_failure() {
             return Err(RunError::Schedule(error));
         }
         match self.attempts.open() {
@@ -177,56 +165,21 @@ impl Simulation<'_> {
         RunSummary {
             ended: self.last_end,
             attempts: self.ended,
-            continued: self.source.measured_len() - self.planned,
+            continued: self.workload.continued(),
             events: self.events.total(),
             replicas: self.replicas.iter().map(Replica::totals).collect(),
             stopped,
         }
     }
 
-    /// Whether every class the schedule sends has its successes, or the run is long enough all the same.
-    fn has_enough(&self) -> bool {
-        let enough = self.config.enough;
-        let sent = self.source.measured_len();
-        sent >= enough.max_requests || self.successes.iter().flatten().all(|&n| n >= enough.successes)
-    }
-
-    /// The next request in schedule order, continuing the schedule while classes lack successes.
-    fn next_independent(&mut self) -> Option<(RequestRef, Release)> {
-        loop {
-            if let Some(next) = self.source.next_independent() {
-                return Some(next);
-            }
-            if self.has_enough() {
-                return None;
-            }
-            match self.source.extend() {
-                Ok(true) => {}
-                Ok(false) => return None,
-                Err(error) => {
-                    self.failure = Some(error);
-                    return None;
-                }
-            }
-        }
-    }
-
     fn arm_next_arrival(&mut self) {
-        if let Some((request, Release::At(at))) = self.next_independent() {
+        if let Some((at, request)) = self.workload.next_arrival() {
             self.events.push(at, Event::Arrival(request));
         }
     }
 
-    /// A closed-loop client is free: it takes the next request, after its pause.
-    fn release_to_free_client(&mut self, now: Nanos) {
-        if let Some((request, Release::WhenFree { think })) = self.next_independent() {
-            self.events.push(now + think, Event::Release(request));
-        }
-    }
-
     fn send(&mut self, request: RequestRef, now: Nanos) -> Result<(), RunError> {
-        let (planned, _) = self.source.get(request).expect("only scheduled requests are sent");
-        let planned = *planned;
+        let planned = *self.workload.get(request).expect("only scheduled requests are sent");
         let route = RouteRequest { class: planned.class, input_tokens: planned.input_tokens };
         let replica = self.router.choose(&route, &self.fleet, &mut self.router_chance);
         let deadline = [
@@ -300,8 +253,8 @@ impl Simulation<'_> {
         attempt.in_engine = true;
         let (request, max_tokens) = (attempt.request, attempt.requested_tokens);
         let replica = attempt.replica.expect("it was sent to one");
-        let priority = self.source.get(request).map_or(0, |(planned, _)| planned.priority);
-        let (prompt, output) = self.source.prompt(request).expect("it is in the schedule");
+        let priority = self.workload.get(request).map_or(0, |planned| planned.priority);
+        let (prompt, output) = self.workload.prompt(request).expect("it is in the schedule");
         let id = slot.engine_id();
         self.replicas[replica as usize].add(EngineRequest { id, prompt, output, max_tokens, priority });
         if self.watch_from(slot).is_some_and(|from| from <= now) {
@@ -346,19 +299,6 @@ impl Simulation<'_> {
         self.emitted = emitted;
         self.launch_steps(replica, now)
     }
-}
-
-/// None yet, of each class that the schedule sends.
-fn no_successes(schedule: &Schedule) -> Vec<Option<u64>> {
-    let mut successes = Vec::new();
-    for planned in &schedule.measured.requests {
-        let class = usize::from(planned.class);
-        if successes.len() <= class {
-            successes.resize(class + 1, None);
-        }
-        successes[class] = Some(0);
-    }
-    successes
 }
 
 fn note_admissions(attempts: &mut Attempts, batch: &Batch) {

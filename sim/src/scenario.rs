@@ -3,12 +3,13 @@
 
 use crate::engine::EngineConfig;
 use crate::profile::{Profile, read_scheduler};
-use crate::setup::{Enough, RunConfig, ServerLimits};
+use crate::setup::{RunConfig, ServerLimits};
 use scaleproof_pack::document::Document;
 use scaleproof_pack::fault::{Fault, Faults};
 use scaleproof_pack::fields::{Fields, Item, above, from_to, mapping};
 use scaleproof_pack::manifest::{Distribution, Manifest, PrefixGroup, read_prefix_groups};
 use scaleproof_pack::time::Nanos;
+use scaleproof_pack::workload::Enough;
 use scaleproof_policy::RouterPolicy;
 
 /// A checked scenario.

@@ -1,11 +1,11 @@
 //! What a run is given, and what it gives back beside its records.
 
-use crate::event::RequestRef;
 use crate::replica::{FrontEnd, ReplicaTotals};
 use crate::step_time::{StepTime, StepTimeError};
 use scaleproof_pack::record::Outcome;
 use scaleproof_pack::schedule::ScheduleError;
 use scaleproof_pack::time::{Nanos, TimeError};
+use scaleproof_pack::workload::{Enough, RequestRef};
 use scaleproof_policy::RouterPolicy;
 use std::fmt;
 
@@ -43,15 +43,6 @@ pub struct ServerLimits {
     pub max_queued_requests: Option<u64>,
     /// Prompt tokens of requests without a first token: at or above, a request is rejected.
     pub max_queued_tokens: Option<u64>,
-}
-
-/// When a run may end: a schedule is continued until every class that it sends has its successes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Enough {
-    /// Successes each class needs.
-    pub successes: u64,
-    /// Measured requests after which the run ends all the same.
-    pub max_requests: u64,
 }
 
 /// What a run was, beside its records.

@@ -174,6 +174,8 @@ fn own_row<'a>(
         outcome: shared.outcome,
         replica: field(8).optional(Field::integer)?,
         preemptions: field(9).integer()?,
+        retries: 0,
+        wire: None,
         reason: "",
     };
     if record.sent < record.scheduled {

@@ -158,6 +158,8 @@ fn any_record() -> impl Strategy<Value = Record> {
                 outcome,
                 replica,
                 preemptions: small % 3,
+                retries: 0,
+                wire: None,
                 reason: if outcome == Outcome::Ok { "" } else { "queue limit, hit" },
             }
         },

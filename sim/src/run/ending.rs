@@ -2,9 +2,8 @@
 
 use super::Simulation;
 use crate::engine::Emitted;
-use crate::event::{Event, GiveUp, RequestRef, Slot};
+use crate::event::{Event, GiveUp, Slot};
 use scaleproof_pack::record::Outcome;
-use scaleproof_pack::schedule::Release;
 use scaleproof_pack::time::Nanos;
 
 impl Simulation<'_> {
@@ -76,10 +75,6 @@ impl Simulation<'_> {
                 server.tokens_without_answer -= u64::from(attempt.input_tokens);
             }
         }
-        if outcome == Outcome::Ok && !attempt.request.warmup {
-            let successes = self.successes.get_mut(usize::from(attempt.class)).and_then(Option::as_mut);
-            *successes.expect("it was in the schedule") += 1;
-        }
         self.ended += 1;
         self.last_end = self.last_end.max(ended);
         let record = attempt.record(ended, outcome, reason);
@@ -88,20 +83,8 @@ impl Simulation<'_> {
             watcher.ended(&record);
         }
         let resumed_at = ended.max(self.events.now());
-        if let Some((next, delay)) = self.source.follower(attempt.request) {
-            self.events.push(resumed_at + delay, Event::Release(next));
-        } else {
-            self.client_is_free(attempt.request, resumed_at);
-        }
-    }
-
-    /// In a closed loop, the end of a request (of a session: of its last turn) frees its client.
-    fn client_is_free(&mut self, request: RequestRef, now: Nanos) {
-        let opener = self.source.session_opener(request);
-        let closed =
-            self.source.get(opener).is_some_and(|(p, _)| matches!(p.release, Release::WhenFree { .. }));
-        if closed {
-            self.release_to_free_client(now);
+        if let Some((at, next)) = self.workload.ended(attempt.request, outcome, resumed_at) {
+            self.events.push(at, Event::Release(next));
         }
     }
 }

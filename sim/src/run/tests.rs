@@ -2,10 +2,12 @@ use super::*;
 use crate::engine::vllm::VllmScheduler;
 use crate::engine::{EngineConfig, SchedulingPolicy};
 use crate::replica::FrontEnd;
-use crate::setup::{Enough, ServerLimits};
+use crate::setup::ServerLimits;
 use crate::step_time::{Coefficients, HostCost, StepTime};
 use scaleproof_pack::record::Record;
+use scaleproof_pack::schedule::{Load, Release};
 use scaleproof_pack::schedule::{Planned, PlannedList};
+use scaleproof_pack::workload::Enough;
 use scaleproof_policy::RouterPolicy;
 
 const MS: u64 = 1_000_000;

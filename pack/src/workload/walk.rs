@@ -1,12 +1,12 @@
-//! The schedule as the simulation consumes it: what comes next, what follows what, and more if it has to go on.
+//! A schedule read in its order: what comes next, what follows what, and more if it has to go on.
 
-use crate::event::RequestRef;
-use scaleproof_pack::prompt::{Segment, TokenStream};
-use scaleproof_pack::schedule::{Continuation, Planned, PlannedList, Release, Schedule, ScheduleError};
-use scaleproof_pack::time::Nanos;
+use super::RequestRef;
+use crate::prompt::{Segment, TokenStream};
+use crate::schedule::{Continuation, Planned, PlannedList, Release, Schedule, ScheduleError};
+use crate::time::Nanos;
 
 /// Walks a schedule.
-pub struct Source<'a> {
+pub(super) struct Walk<'a> {
     warmup: &'a PlannedList,
     /// The schedule's own list, then its continuation.
     measured: Vec<std::borrow::Cow<'a, PlannedList>>,
@@ -16,11 +16,11 @@ pub struct Source<'a> {
     cursor: RequestRef,
 }
 
-impl<'a> Source<'a> {
+impl<'a> Walk<'a> {
     /// At the schedule's beginning.
     #[must_use]
-    pub fn new(schedule: &'a Schedule) -> Self {
-        Source {
+    pub(super) fn new(schedule: &'a Schedule) -> Self {
+        Walk {
             warmup: &schedule.warmup,
             measured: vec![std::borrow::Cow::Borrowed(&schedule.measured)],
             starts: vec![0],
@@ -31,20 +31,20 @@ impl<'a> Source<'a> {
 
     /// Requests known so far, warm-up included.
     #[must_use]
-    pub fn len(&self) -> u64 {
+    pub(super) fn len(&self) -> u64 {
         self.warmup.requests.len() as u64 + self.measured_len()
     }
 
     /// Measured requests known so far.
     #[must_use]
-    pub fn measured_len(&self) -> u64 {
+    pub(super) fn measured_len(&self) -> u64 {
         let last = self.measured.len() - 1;
         self.starts[last] + self.measured[last].requests.len() as u64
     }
 
     /// A request of the schedule, if there is one at `at`.
     #[must_use]
-    pub fn get(&self, at: RequestRef) -> Option<(&Planned, &PlannedList)> {
+    pub(super) fn get(&self, at: RequestRef) -> Option<(&Planned, &PlannedList)> {
         let (list, offset) = if at.warmup {
             (self.warmup, at.index)
         } else {
@@ -56,7 +56,7 @@ impl<'a> Source<'a> {
 
     /// The next request that waits neither for an answer nor for a place behind one: warm-up first, then the
     /// measured ones. Moves on.
-    pub fn next_independent(&mut self) -> Option<(RequestRef, Release)> {
+    pub(super) fn next_independent(&mut self) -> Option<(RequestRef, Release)> {
         loop {
             let at = self.cursor;
             match self.get(at).map(|(planned, _)| planned.release) {
@@ -74,7 +74,7 @@ impl<'a> Source<'a> {
 
     /// The next turn of `request`'s session, with its pause. A session's turns stand behind one another.
     #[must_use]
-    pub fn follower(&self, request: RequestRef) -> Option<(RequestRef, Nanos)> {
+    pub(super) fn follower(&self, request: RequestRef) -> Option<(RequestRef, Nanos)> {
         let next = RequestRef { index: request.index + 1, ..request };
         match self.get(next)?.0.release {
             Release::After { predecessor, delay } if predecessor == request.index => Some((next, delay)),
@@ -84,7 +84,7 @@ impl<'a> Source<'a> {
 
     /// The request that opened the session of `request`: itself, unless it is a later turn.
     #[must_use]
-    pub fn session_opener(&self, request: RequestRef) -> RequestRef {
+    pub(super) fn session_opener(&self, request: RequestRef) -> RequestRef {
         let mut at = request;
         while let Some((Release::After { predecessor, .. }, _)) = self.get(at).map(|(p, l)| (p.release, l)) {
             at.index = predecessor;
@@ -96,7 +96,7 @@ impl<'a> Source<'a> {
     ///
     /// # Errors
     /// If the schedule cannot be continued further.
-    pub fn extend(&mut self) -> Result<bool, ScheduleError> {
+    pub(super) fn extend(&mut self) -> Result<bool, ScheduleError> {
         let Some(list) = self.continuation.next().transpose()? else { return Ok(false) };
         if list.requests.is_empty() {
             return Ok(false);
@@ -109,7 +109,7 @@ impl<'a> Source<'a> {
     /// The whole prompt of a request: the segments it shares, then tokens of its own; and the stream of its
     /// output.
     #[must_use]
-    pub fn prompt(&self, at: RequestRef) -> Option<(Vec<Segment>, TokenStream)> {
+    pub(super) fn prompt(&self, at: RequestRef) -> Option<(Vec<Segment>, TokenStream)> {
         let (planned, list) = self.get(at)?;
         let mut prompt = list.segments_of(planned).to_vec();
         let shared: u32 = prompt.iter().map(|segment| segment.len).sum();

@@ -1,0 +1,1 @@
+//! The simulator behind an OpenAI-compatible endpoint, in real time.

@@ -1,0 +1,1 @@
+//! The live world: a frozen schedule against real engines.
