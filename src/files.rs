@@ -138,7 +138,11 @@ impl Write for Pending {
 /// The error of a file that cannot be written.
 pub fn unwritable(path: &Path, error: &io::Error) -> CommandError {
     // A temporary file's error names that file, which nobody asked for; its kind does not.
-    let cause = if error.get_ref().is_some() { error.kind().to_string() } else { error.to_string() };
+    let cause = match error.kind() {
+        io::ErrorKind::NotFound => "no such folder".to_owned(),
+        kind if error.get_ref().is_some() => kind.to_string(),
+        _ => error.to_string(),
+    };
     CommandError::could_not_run(format!(
         "{}: found {cause}; expected to write there; check the path, free space, or choose another --out",
         path.display()

@@ -63,6 +63,8 @@ impl Named for Gpu {
 const BYTES_MAX: u64 = 1_000_000_000_000_000;
 /// The greatest rate of a GPU, in bytes or operations per second.
 const RATE_MAX: f64 = 1e18;
+/// The least: below it a figure is in another unit, and steps would take longer than a run may.
+const RATE_MIN: f64 = 1e9;
 
 impl Gpu {
     /// The shipped GPUs, by name.
@@ -113,7 +115,7 @@ fn read(fields: &mut Fields<'_>) -> Option<Gpu> {
     let hbm = figure(fields, "hbm_bytes", &mut sources, |item| item.u64(1..=BYTES_MAX));
     let visible_item = fields.req("visible_bytes");
     let visible = sourced(&visible_item, "visible_bytes", &mut sources, |item| item.u64(1..=BYTES_MAX));
-    let rate = |item: &Item<'_>| item.f64(from_to(1.0, RATE_MAX));
+    let rate = |item: &Item<'_>| item.f64(from_to(RATE_MIN, RATE_MAX));
     let hbm_rate = figure(fields, "hbm_bytes_per_s", &mut sources, rate);
     let peaks = sourced(&fields.req("dense_flops"), "dense_flops", &mut sources, read_peaks);
     let link = sourced(&fields.req("link"), "link", &mut sources, |item| item.word(&Link::WORDS));
@@ -170,7 +172,7 @@ fn read_peaks(item: &Item<'_>) -> Option<Vec<(Precision, f64)>> {
     let mut peaks = Vec::new();
     let mut complete = true;
     for (word, precision) in Precision::WORDS {
-        let peak = fields.field(word, precision == Precision::Bf16).f64(from_to(1.0, RATE_MAX));
+        let peak = fields.field(word, precision == Precision::Bf16).f64(from_to(RATE_MIN, RATE_MAX));
         complete &= peak.is_some() || precision != Precision::Bf16;
         peaks.extend(peak.map(|peak| (precision, peak)));
     }

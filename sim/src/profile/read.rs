@@ -18,6 +18,10 @@ pub(super) const GRAPH_MODES: [(&str, CudagraphMode); 4] = [
     ("full_and_piecewise", CudagraphMode::FullAndPiecewise),
 ];
 
+/// The greatest standard deviation of a factor's logarithm: 2 says that it may be seven times as much or as little, and
+/// knows nothing.
+const LOG_SD_MAX: f64 = 2.0;
+
 /// The queue's orders a file may name.
 pub(super) const POLICIES: [(&str, SchedulingPolicy); 2] =
     [("fcfs", SchedulingPolicy::Fcfs), ("priority", SchedulingPolicy::Priority)];
@@ -230,10 +234,10 @@ pub(super) fn read_uncertainty(item: &Item<'_>) -> Option<Uncertainty> {
     for (row, item) in item.list(1..=Knob::ALL.len())?.iter().enumerate() {
         factors.push(mapping(item, |fields| {
             let knob = fields.req("factor").word(&Knob::WORDS);
-            let prior_sd = fields.req("prior_sd").f64(from_to(0.0, 10.0));
+            let prior_sd = fields.req("prior_sd").f64(from_to(0.0, LOG_SD_MAX));
             let deviations = fields.req("deviations").list(row + 1..=row + 1)?;
             let deviations: Option<Vec<f64>> =
-                deviations.iter().map(|d| d.f64(from_to(-10.0, 10.0))).collect();
+                deviations.iter().map(|d| d.f64(from_to(-LOG_SD_MAX, LOG_SD_MAX))).collect();
             Some(Factor { knob: knob?, prior_sd: prior_sd?, deviations: deviations? })
         })?);
     }

@@ -279,11 +279,9 @@ fn gib(text: &str) -> Result<f64, String> {
 
 /// A day.
 fn date(text: &str) -> Result<String, String> {
-    let parts: Vec<Option<u32>> = text.split('-').map(|part| part.parse().ok()).collect();
-    let plain = text.len() == 10 && text.bytes().all(|b| b.is_ascii_digit() || b == b'-');
-    match parts[..] {
-        [Some(_), Some(1..=12), Some(1..=31)] if plain => Ok(text.to_owned()),
-        _ => Err("expected a day as YYYY-MM-DD".to_owned()),
+    match scaleproof_pack::time::civil_day(text) {
+        Some(_) => Ok(text.to_owned()),
+        None => Err("expected a day that there is, as YYYY-MM-DD".to_owned()),
     }
 }
 
