@@ -1,23 +1,15 @@
 //! Routers. A policy is a tagged enum in the configuration, one `match` builds it, a trait object decides.
 
 use crate::fleet::Fleet;
+use crate::request::RouteRequest;
 use rand::RngExt;
 use scaleproof_pack::chance::Stream;
 use scaleproof_pack::fields::word_of;
 
-/// What a router may know of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RouteRequest {
-    /// Its class.
-    pub class: u16,
-    /// Its prompt, in tokens.
-    pub input_tokens: u32,
-}
-
 /// Chooses a replica for each request.
 pub trait Router: Send {
     /// The replica for `request`, or None if there is none. `chance` is the router's own stream.
-    fn choose(&mut self, request: &RouteRequest, fleet: &Fleet, chance: &mut Stream) -> Option<u32>;
+    fn choose(&mut self, request: &RouteRequest<'_>, fleet: &Fleet, chance: &mut Stream) -> Option<u32>;
 }
 
 /// The routers to choose from.
@@ -67,7 +59,7 @@ pub struct RoundRobin {
 }
 
 impl Router for RoundRobin {
-    fn choose(&mut self, _: &RouteRequest, fleet: &Fleet, _: &mut Stream) -> Option<u32> {
+    fn choose(&mut self, _: &RouteRequest<'_>, fleet: &Fleet, _: &mut Stream) -> Option<u32> {
         let available = fleet.available();
         let at = available.partition_point(|&replica| replica < self.next);
         let &chosen = available.get(at).or(available.first())?;
@@ -81,7 +73,7 @@ impl Router for RoundRobin {
 pub struct Random;
 
 impl Router for Random {
-    fn choose(&mut self, _: &RouteRequest, fleet: &Fleet, chance: &mut Stream) -> Option<u32> {
+    fn choose(&mut self, _: &RouteRequest<'_>, fleet: &Fleet, chance: &mut Stream) -> Option<u32> {
         let available = fleet.available();
         (!available.is_empty()).then(|| available[chance.random_range(0..available.len() as u32) as usize])
     }
@@ -95,7 +87,7 @@ pub struct LeastOutstanding {
 }
 
 impl Router for LeastOutstanding {
-    fn choose(&mut self, _: &RouteRequest, fleet: &Fleet, _: &mut Stream) -> Option<u32> {
+    fn choose(&mut self, _: &RouteRequest<'_>, fleet: &Fleet, _: &mut Stream) -> Option<u32> {
         let chosen = fleet.least_loaded(self.from)?;
         self.from = chosen + 1;
         Some(chosen)
@@ -107,7 +99,7 @@ impl Router for LeastOutstanding {
 pub struct PowerOfTwo;
 
 impl Router for PowerOfTwo {
-    fn choose(&mut self, _: &RouteRequest, fleet: &Fleet, chance: &mut Stream) -> Option<u32> {
+    fn choose(&mut self, _: &RouteRequest<'_>, fleet: &Fleet, chance: &mut Stream) -> Option<u32> {
         let available = fleet.available();
         let replicas = available.len() as u32;
         if replicas < 2 {
@@ -123,10 +115,19 @@ impl Router for PowerOfTwo {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fleet::LoadSource;
+    use crate::fleet::{LoadSource, Polled};
+    use crate::request::Alone;
     use scaleproof_pack::chance::stream;
+    use scaleproof_pack::time::Nanos;
 
-    const REQUEST: RouteRequest = RouteRequest { class: 0, input_tokens: 1 };
+    const REQUEST: RouteRequest<'_> = RouteRequest {
+        now: Nanos::ZERO,
+        class: 0,
+        priority: 0,
+        input_tokens: 1,
+        output_tokens: 1,
+        content: &Alone(0),
+    };
 
     fn choices(policy: RouterPolicy, fleet: &Fleet, count: usize) -> Vec<u32> {
         let (mut router, mut chance) = (build(policy), stream(1, 0, "router"));
@@ -147,7 +148,7 @@ mod tests {
         for fleet in [&mut own, &mut polled] {
             fleet.sent(0);
             fleet.sent(1);
-            fleet.polled(2, 9);
+            fleet.polled(2, Polled { waiting: 4, running: 5, kv_usage: 0.5 });
         }
         assert_eq!(choices(RouterPolicy::LeastOutstanding, &own, 2), [2, 2]);
         assert_eq!(choices(RouterPolicy::LeastOutstanding, &polled, 3), [0, 1, 0]);

@@ -3,14 +3,14 @@
 
 use crate::engine::EngineConfig;
 use crate::profile::{Profile, read_scheduler};
-use crate::setup::{RunConfig, ServerLimits};
+use crate::setup::{GatewayConfig, RunConfig, ServerLimits};
 use scaleproof_pack::document::Document;
 use scaleproof_pack::fault::{Fault, Faults};
 use scaleproof_pack::fields::{Fields, Item, above, from_to, mapping};
 use scaleproof_pack::manifest::{Distribution, Manifest, PrefixGroup, read_prefix_groups};
 use scaleproof_pack::time::Nanos;
 use scaleproof_pack::workload::Enough;
-use scaleproof_policy::RouterPolicy;
+use scaleproof_policy::{AdmissionPolicy, RouterPolicy};
 
 /// A checked scenario.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,6 +19,8 @@ pub struct Scenario {
     pub profile: String,
     /// Who chooses the replica.
     pub router: Routing,
+    /// Who is let in.
+    pub admission: AdmissionPolicy,
     /// The profile's scheduler settings with the scenario's own over them.
     pub scheduler: EngineConfig,
     /// See [`ServerLimits`].
@@ -99,6 +101,7 @@ impl Scenario {
             Some(Scenario {
                 profile: path?,
                 router: router?,
+                admission: AdmissionPolicy::None,
                 scheduler,
                 max_num_queued_reqs,
                 max_num_queued_tokens,
@@ -160,6 +163,11 @@ impl Scenario {
                 max_queued_tokens: self.max_num_queued_tokens,
             },
             router: self.router.policy,
+            gateway: GatewayConfig {
+                admission: self.admission.clone(),
+                batch_tokens: self.scheduler.max_num_batched_tokens,
+                overlapped: self.scheduler.async_scheduling,
+            },
             poll_interval: self.router.poll_interval,
             timeout: self.timeout,
             ttft_timeout: self.ttft_timeout,
