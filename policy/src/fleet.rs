@@ -57,6 +57,12 @@ impl Fleet {
         }
     }
 
+    /// Replicas in all, available or not.
+    #[must_use]
+    pub fn replicas(&self) -> u32 {
+        self.in_flight.len() as u32
+    }
+
     /// The replicas that may be chosen, in order of their numbers. Routers look at no others.
     #[must_use]
     pub fn available(&self) -> &[u32] {

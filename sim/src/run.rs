@@ -18,7 +18,7 @@ use scaleproof_pack::schedule::Schedule;
 use scaleproof_pack::time::Nanos;
 use scaleproof_pack::workload::Workload;
 use scaleproof_policy::gate::Gate;
-use scaleproof_policy::{Admission, Fleet, LoadSource, Router, admission};
+use scaleproof_policy::{Admission, Fleet, Router, admission};
 
 /// The least time between sending a request and hearing that it is refused: a loopback connection's. Without it a
 /// refused closed-loop client would send its whole schedule in no time.
@@ -105,10 +105,7 @@ fn simulate<'a>(
         config,
         replicas,
         workload: Workload::new(schedule, config.enough),
-        fleet: Fleet::new(
-            config.replicas,
-            if config.poll_interval.is_some() { LoadSource::Polled } else { LoadSource::InFlight },
-        ),
+        fleet: Fleet::new(config.replicas, config.router.load_source(config.poll_interval.is_some())),
         router: policies.router,
         gate: policies.admission.map(Gate::new),
         router_chance: chance::stream(schedule.seed, schedule.run, "router"),

@@ -38,7 +38,7 @@ pub struct Scenario {
 }
 
 /// The router and how fresh its loads are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Routing {
     /// The policy.
     pub policy: RouterPolicy,
@@ -87,6 +87,9 @@ impl Scenario {
         document.read(|fields| {
             let path = fields.req("profile").string();
             let router = mapping(&fields.req("router"), read_routing);
+            let admission = optional_mapping(&fields.opt("admission"), AdmissionPolicy::None, |fields| {
+                AdmissionPolicy::read(fields, &manifest.classes)
+            });
             let base = &profile.scheduler;
             let engine =
                 optional_mapping(&fields.opt("engine"), (base.clone(), None, None), |f| read_engine(f, base));
@@ -101,7 +104,7 @@ impl Scenario {
             Some(Scenario {
                 profile: path?,
                 router: router?,
-                admission: AdmissionPolicy::None,
+                admission: admission?,
                 scheduler,
                 max_num_queued_reqs,
                 max_num_queued_tokens,
@@ -149,6 +152,13 @@ impl Scenario {
         faults.unless_any(())
     }
 
+    /// How often the replicas are polled: as the router says, or else as often as the policies that need it usually do.
+    #[must_use]
+    pub fn poll_interval(&self) -> Option<Nanos> {
+        let usual = [self.router.policy.usual_poll_interval(), self.admission.usual_poll_interval()];
+        self.router.poll_interval.or(usual.into_iter().flatten().min())
+    }
+
     /// What a run of `replicas` replicas needs.
     #[must_use]
     pub fn run_config(&self, manifest: &Manifest, profile: &Profile, replicas: u32) -> RunConfig {
@@ -168,7 +178,7 @@ impl Scenario {
                 batch_tokens: self.scheduler.max_num_batched_tokens,
                 overlapped: self.scheduler.async_scheduling,
             },
-            poll_interval: self.router.poll_interval,
+            poll_interval: self.poll_interval(),
             timeout: self.timeout,
             ttft_timeout: self.ttft_timeout,
             sample_interval: self.experiment.sample_interval,
@@ -190,8 +200,9 @@ fn optional_mapping<T>(
 }
 
 fn read_routing(fields: &mut Fields<'_>) -> Option<Routing> {
-    let policy = fields.req("policy").word(&RouterPolicy::WORDS);
-    let poll = fields.opt("poll_interval_seconds").f64(from_to(0.001, 3600.0));
+    let policy = RouterPolicy::read(fields);
+    let poll_item = fields.opt("poll_interval_seconds");
+    let poll = poll_item.f64(from_to(0.001, 3600.0));
     Some(Routing { policy: policy?, poll_interval: seconds(poll) })
 }
 

@@ -169,6 +169,7 @@ fn asking<'a>(
 fn ended(record: &Record) -> Ended {
     Ended {
         class: record.class,
+        arrived: record.sent,
         ok: record.outcome == Outcome::Ok,
         ttft_ms: record.ttft().map(Nanos::millis),
         tpot_ms: record.tpot_ms(),
