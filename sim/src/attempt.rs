@@ -30,10 +30,23 @@ pub struct Attempt {
     pub preemptions: u32,
     /// Where it went.
     pub replica: Option<u32>,
+    /// Where it stands before the admission policy.
+    pub stage: Stage,
     /// Whether the engine has it.
     pub in_engine: bool,
     /// When the client gives up on the whole answer, and why.
     pub deadline: Option<(Nanos, GiveUp)>,
+}
+
+/// Where an attempt stands before the admission policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// The policy has nothing to do with it: there is none, or it said no.
+    Through,
+    /// It waits at the gateway.
+    Waiting,
+    /// It was let in.
+    Inside,
 }
 
 impl Attempt {

@@ -1,23 +1,24 @@
 //! One run: a schedule through a fleet, in virtual time.
 
 mod ending;
+mod gateway;
 mod sampling;
 #[cfg(test)]
 mod tests;
 
-use crate::attempt::{Attempt, Attempts};
+use crate::attempt::Attempts;
 use crate::engine::{Batch, BatchScheduler, Emitted, EngineRequest};
-use crate::event::{Event, EventQueue, GiveUp, Slot};
+use crate::event::{Event, EventQueue, Slot};
 use crate::replica::Replica;
 use crate::setup::{RunConfig, RunError, RunSummary, Server};
 use crate::watch::{Step, Watcher};
 use scaleproof_pack::chance::{self, Stream};
 use scaleproof_pack::experiment::{Observer, Progress};
-use scaleproof_pack::record::Outcome;
 use scaleproof_pack::schedule::Schedule;
 use scaleproof_pack::time::Nanos;
-use scaleproof_pack::workload::{RequestRef, Workload};
-use scaleproof_policy::{Fleet, LoadSource, RouteRequest, Router};
+use scaleproof_pack::workload::Workload;
+use scaleproof_policy::gate::Gate;
+use scaleproof_policy::{Admission, Fleet, Router, admission};
 
 /// The least time between sending a request and hearing that it is refused: a loopback connection's. Without it a
 /// refused closed-loop client would send its whole schedule in no time.
@@ -35,8 +36,41 @@ pub fn run(
     engine: &dyn Fn() -> Box<dyn BatchScheduler + Send>,
     observer: &mut dyn Observer,
 ) -> Result<RunSummary, RunError> {
+    run_with(config, Policies::of(config), schedule, engine, observer)
+}
+
+/// The policies of a run, to bring one's own.
+pub struct Policies {
+    /// Chooses the replica.
+    pub router: Box<dyn Router>,
+    /// Lets requests in; None lets everybody in.
+    pub admission: Option<Box<dyn Admission>>,
+}
+
+impl Policies {
+    /// Those that a configuration names.
+    #[must_use]
+    pub fn of(config: &RunConfig) -> Policies {
+        Policies {
+            router: scaleproof_policy::build(config.router),
+            admission: admission::build(&config.gateway.admission),
+        }
+    }
+}
+
+/// As [`run`], with `policies` in the place of the configuration's.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with(
+    config: &RunConfig,
+    policies: Policies,
+    schedule: &Schedule,
+    engine: &dyn Fn() -> Box<dyn BatchScheduler + Send>,
+    observer: &mut dyn Observer,
+) -> Result<RunSummary, RunError> {
     let replicas = (0..config.replicas).map(|_| Replica::new(engine())).collect();
-    simulate(config, schedule, replicas, observer, None)
+    simulate(config, policies, schedule, replicas, observer, None)
 }
 
 /// The same with every step shown to `watcher`, row by row: slower, with the same results.
@@ -55,11 +89,13 @@ pub fn run_watched(
         replica.list_every_row();
         replica
     };
-    simulate(config, schedule, (0..config.replicas).map(listing).collect(), observer, Some(watcher))
+    let replicas = (0..config.replicas).map(listing).collect();
+    simulate(config, Policies::of(config), schedule, replicas, observer, Some(watcher))
 }
 
 fn simulate<'a>(
     config: &'a RunConfig,
+    policies: Policies,
     schedule: &'a Schedule,
     replicas: Vec<Replica>,
     observer: &'a mut dyn Observer,
@@ -69,11 +105,9 @@ fn simulate<'a>(
         config,
         replicas,
         workload: Workload::new(schedule, config.enough),
-        fleet: Fleet::new(
-            config.replicas,
-            if config.poll_interval.is_some() { LoadSource::Polled } else { LoadSource::InFlight },
-        ),
-        router: scaleproof_policy::build(config.router),
+        fleet: Fleet::new(config.replicas, config.router.load_source(config.poll_interval.is_some())),
+        router: policies.router,
+        gate: policies.admission.map(Gate::new),
         router_chance: chance::stream(schedule.seed, schedule.run, "router"),
         servers: vec![Server::default(); config.replicas as usize],
         attempts: Attempts::default(),
@@ -96,6 +130,8 @@ struct Simulation<'a> {
     workload: Workload<'a>,
     fleet: Fleet,
     router: Box<dyn Router>,
+    /// None if everybody is let in.
+    gate: Option<Gate<Slot>>,
     router_chance: Stream,
     servers: Vec<Server>,
     attempts: Attempts,
@@ -134,6 +170,7 @@ impl Simulation<'_> {
                     self.arm_next_arrival();
                 }
                 Event::Release(request) => self.send(request, now)?,
+                Event::Dispatch(slot) => self.dispatch(slot, now)?,
                 Event::Ingested(slot) => self.ingested(slot, now)?,
                 Event::Watch(slot) => self.watch(slot),
                 Event::StepEnded(replica) => self.step_ended(replica, now)?,
@@ -176,49 +213,6 @@ impl Simulation<'_> {
         if let Some((at, request)) = self.workload.next_arrival() {
             self.events.push(at, Event::Arrival(request));
         }
-    }
-
-    fn send(&mut self, request: RequestRef, now: Nanos) -> Result<(), RunError> {
-        let planned = *self.workload.get(request).expect("only scheduled requests are sent");
-        let route = RouteRequest { class: planned.class, input_tokens: planned.input_tokens };
-        let replica = self.router.choose(&route, &self.fleet, &mut self.router_chance);
-        let deadline = [
-            self.config.timeout.map(|limit| (now + limit, GiveUp::Timeout)),
-            planned.cancel_after.map(|after| (now + after, GiveUp::Cancel)),
-        ];
-        let slot = self.attempts.insert(Attempt {
-            request,
-            class: planned.class,
-            scheduled: now,
-            sent: now,
-            first_token: None,
-            input_tokens: planned.input_tokens,
-            requested_tokens: planned.output_tokens,
-            output_tokens: 0,
-            cached_tokens: 0,
-            preemptions: 0,
-            replica,
-            in_engine: false,
-            deadline: deadline.into_iter().flatten().min_by_key(|&(at, _)| at),
-        });
-        let Some(replica) = replica else {
-            self.settle(slot, Outcome::Error, now, "no replica");
-            return Ok(());
-        };
-        self.fleet.sent(replica);
-        let server = &mut self.servers[replica as usize];
-        let refusal = self.config.limits.refusal(server, planned.input_tokens, planned.output_tokens);
-        server.unfinished += 1;
-        server.tokens_without_answer += u64::from(planned.input_tokens);
-        if let Some((outcome, reason)) = refusal {
-            // The answer takes its way, however short: a closed-loop client that is refused comes back after it.
-            let turnaround = self.config.front_end.ingest(planned.input_tokens)?.max(REFUSAL_TURNAROUND_MIN);
-            self.refuse(slot, outcome, now + turnaround, reason);
-            return Ok(());
-        }
-        self.arm_patience(slot);
-        self.events.push(now + self.config.front_end.ingest(planned.input_tokens)?, Event::Ingested(slot));
-        Ok(())
     }
 
     fn arm_patience(&mut self, slot: Slot) {

@@ -5,6 +5,7 @@ use crate::engine::Emitted;
 use crate::event::{Event, GiveUp, Slot};
 use scaleproof_pack::record::Outcome;
 use scaleproof_pack::time::Nanos;
+use scaleproof_policy::admission::WAITED_TOO_LONG;
 
 impl Simulation<'_> {
     /// Tokens of one request reach its client at `arrives`.
@@ -22,10 +23,13 @@ impl Simulation<'_> {
         }
         if token.tokens > 0 && attempt.first_token.is_none() {
             attempt.first_token = Some(arrives);
+            let answered = *attempt;
             let input = u64::from(attempt.input_tokens);
             let replica = attempt.replica.expect("a replica answered");
             self.servers[replica as usize].tokens_without_answer -= input;
+            self.answered(&answered);
         }
+        let Some(attempt) = self.attempts.get_mut(slot) else { return };
         attempt.output_tokens += token.tokens;
         if token.finish.is_some() {
             let complete = attempt.output_tokens == attempt.requested_tokens;
@@ -40,6 +44,9 @@ impl Simulation<'_> {
         if why == GiveUp::FirstTokenTimeout && attempt.first_token.is_some() {
             return;
         }
+        if why == GiveUp::GatewayTimeout {
+            return self.waited_too_long(slot, now);
+        }
         self.abandon(slot, why, now);
     }
 
@@ -52,11 +59,12 @@ impl Simulation<'_> {
         }
     }
 
-    fn abandon(&mut self, slot: Slot, why: GiveUp, at: Nanos) {
+    pub(super) fn abandon(&mut self, slot: Slot, why: GiveUp, at: Nanos) {
         let (outcome, reason) = match why {
             GiveUp::Timeout => (Outcome::Timeout, "no whole answer in time"),
             GiveUp::FirstTokenTimeout => (Outcome::Timeout, "no first token in time"),
             GiveUp::Cancel => (Outcome::Cancelled, "cancelled by the client"),
+            GiveUp::GatewayTimeout => (Outcome::Rejected, WAITED_TOO_LONG),
         };
         self.settle(slot, outcome, at, reason);
     }
@@ -83,6 +91,7 @@ impl Simulation<'_> {
             watcher.ended(&record);
         }
         let resumed_at = ended.max(self.events.now());
+        self.leave(slot, &attempt, &record, resumed_at);
         if let Some((at, next)) = self.workload.ended(attempt.request, outcome, resumed_at) {
             self.events.push(at, Event::Release(next));
         }

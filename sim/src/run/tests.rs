@@ -2,7 +2,7 @@ use super::*;
 use crate::engine::vllm::VllmScheduler;
 use crate::engine::{EngineConfig, SchedulingPolicy};
 use crate::replica::FrontEnd;
-use crate::setup::ServerLimits;
+use crate::setup::{GatewayConfig, ServerLimits};
 use crate::step_time::{Coefficients, HostCost, StepTime};
 use scaleproof_pack::record::Record;
 use scaleproof_pack::schedule::{Load, Release};
@@ -55,6 +55,7 @@ fn config() -> RunConfig {
         front_end: FrontEnd::default(),
         limits: ServerLimits { max_request_tokens: 8192, max_queued_requests: None, max_queued_tokens: None },
         router: RouterPolicy::RoundRobin,
+        gateway: GatewayConfig::default(),
         poll_interval: None,
         timeout: None,
         ttft_timeout: None,
