@@ -24,7 +24,10 @@ impl Simulation<'_> {
             attempt.first_token = Some(arrives);
             let input = u64::from(attempt.input_tokens);
             let replica = attempt.replica.expect("a replica answered");
-            self.servers[replica as usize].tokens_without_answer -= input;
+            let server = &mut self.servers[replica as usize];
+            server.tokens_without_answer -= input;
+            server.ttft_count += 1;
+            server.ttft_sum += arrives.since(attempt.sent);
         }
         attempt.output_tokens += token.tokens;
         if token.finish.is_some() {
