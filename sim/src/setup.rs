@@ -162,6 +162,10 @@ pub(crate) struct Server {
     pub unfinished: u64,
     /// Prompt tokens of those without a first token.
     pub tokens_without_answer: u64,
+    /// Requests whose first token left.
+    pub ttft_count: u64,
+    /// From their arrival to it, added up.
+    pub ttft_sum: Nanos,
 }
 
 impl ServerLimits {

@@ -26,7 +26,10 @@ impl Simulation<'_> {
             let answered = *attempt;
             let input = u64::from(attempt.input_tokens);
             let replica = attempt.replica.expect("a replica answered");
-            self.servers[replica as usize].tokens_without_answer -= input;
+            let server = &mut self.servers[replica as usize];
+            server.tokens_without_answer -= input;
+            server.ttft_count += 1;
+            server.ttft_sum += arrives.since(attempt.sent);
             self.answered(&answered);
         }
         let Some(attempt) = self.attempts.get_mut(slot) else { return };

@@ -38,6 +38,7 @@ impl Simulation<'_> {
         }
         for (replica, unit) in self.replicas.iter().enumerate() {
             let (load, totals) = (unit.engine().load(), unit.engine().totals());
+            let server = &self.servers[replica];
             self.observer.sample(&TimelineRow {
                 at: now,
                 replica: replica as u32,
@@ -49,6 +50,9 @@ impl Simulation<'_> {
                 prefix_hits: totals.prefix_hits,
                 evictions: totals.evictions,
                 preemptions: totals.preemptions,
+                generation_tokens: unit.totals().generated_tokens,
+                ttft_count: server.ttft_count,
+                ttft_sum: server.ttft_sum,
             });
         }
         if self.goes_on() {
