@@ -206,6 +206,8 @@ impl Analyzer {
             prefix_cache: None,
             preemptions: own.then_some(self.preemptions),
             warnings,
+            checks: None,
+            invalid: None,
         }
     }
 }
