@@ -33,6 +33,9 @@ const PROBE_AFTER: Duration = Duration::from_millis(50);
 /// What requests have as their body.
 pub(crate) type Body = Full<Bytes>;
 
+/// What moves the bytes of a connection.
+type Driver = http1::Connection<TokioIo<Box<dyn Stream>>, Body>;
+
 /// A byte stream, encrypted or not.
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
@@ -40,7 +43,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 /// A connection that speaks HTTP/1.1. Nothing moves on it but while one of its methods is awaited.
 pub(crate) struct Connection {
     sender: http1::SendRequest<Body>,
-    driver: Pin<Box<http1::Connection<TokioIo<Box<dyn Stream>>, Body>>>,
+    driver: Pin<Box<Driver>>,
     closed: bool,
     last_read: Arc<AtomicU64>,
     idle_since: Nanos,

@@ -85,6 +85,8 @@ pub struct LiveEngine {
     authorization: Option<HeaderValue>,
     prompts: Box<dyn PromptMaker>,
     template: Option<Template>,
+    /// The prefix caches were emptied, and nothing was sent since.
+    caches_are_empty: bool,
 }
 
 /// Sees what a run yields and how far it is.
@@ -129,7 +131,15 @@ impl LiveEngine {
             .build()
             .map_err(|error| failed(format!("the event loop cannot start: {error}")))?;
         let client = Client::new(config.tls.clone(), authorization.clone());
-        Ok(LiveEngine { config, runtime, client, authorization, prompts, template: None })
+        Ok(LiveEngine {
+            config,
+            runtime,
+            client,
+            authorization,
+            prompts,
+            template: None,
+            caches_are_empty: false,
+        })
     }
 
     /// The template of all requests: asks the first target what it serves and understands, once.
@@ -152,6 +162,10 @@ impl LiveEngine {
         observer: &mut dyn LiveObserver,
     ) -> Result<LiveRun, ExperimentError> {
         let template = self.template()?;
+        if !std::mem::take(&mut self.caches_are_empty) && !schedule.shared_prefixes {
+            // A cold run must find nothing that an earlier one left.
+            self.prompts.renew(salt());
+        }
         let clock = RunClock::start();
         let (stop, stopped) = watch::channel(false);
         let config = &self.config;
@@ -254,8 +268,16 @@ impl Experiment for LiveEngine {
     }
 
     fn reset_prefix_cache(&mut self) -> Result<bool, ExperimentError> {
-        self.runtime.block_on(probe::reset_prefix_cache(&self.client, &self.config)).map_err(failed)
+        let reset = probe::reset_prefix_cache(&self.client, &self.config);
+        self.caches_are_empty = self.runtime.block_on(reset).map_err(failed)?;
+        Ok(self.caches_are_empty)
     }
+}
+
+/// A number that no earlier run had.
+fn salt() -> u64 {
+    let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since_1970.map_or(0, |passed| passed.as_nanos() as u64)
 }
 
 /// The header of a bearer token. It is not shown by whatever prints headers.

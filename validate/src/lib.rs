@@ -32,4 +32,4 @@ pub use request::{Endpoint, Features};
 pub use route::Routing;
 pub use sse::{EventTooLong, Splitter};
 pub use target::Target;
-pub use tls::tls_config;
+pub use tls::{TlsConfig, tls_config};

@@ -15,6 +15,10 @@ pub enum Prompt {
 pub trait PromptMaker: Send {
     /// The prompt of these segments.
     fn prompt(&mut self, segments: &[Segment]) -> Prompt;
+
+    /// From now on other prompts for the same segments, which share the same among themselves and nothing with earlier
+    /// ones. Another `salt` gives others.
+    fn renew(&mut self, salt: u64);
 }
 
 /// Token ids that are a function of stream and index, of a run's own salt, and of nothing else.
@@ -47,6 +51,10 @@ impl PromptMaker for HashedTokens {
             );
         }
         Prompt::Tokens(tokens)
+    }
+
+    fn renew(&mut self, salt: u64) {
+        self.salt = salt;
     }
 }
 

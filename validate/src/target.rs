@@ -29,8 +29,10 @@ impl Target {
             Some("http") => false,
             Some("https") => true,
             _ => {
-                return Err("found no http:// or https:// in front; expected one as http://host:8000; add it"
-                    .to_owned());
+                return Err(
+                    "found no http:// or https:// in front; expected one as http://host:8000; add it"
+                        .to_owned(),
+                );
             }
         };
         let authority = uri.authority().map_or("", |authority| authority.as_str());

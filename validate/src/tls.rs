@@ -5,6 +5,9 @@ use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 use std::sync::Arc;
 
+/// How TLS is spoken.
+pub type TlsConfig = ClientConfig;
+
 /// A configuration that trusts the public authorities and those of `ca_pem`, certificates in PEM.
 ///
 /// # Errors
