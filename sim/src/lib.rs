@@ -18,6 +18,6 @@ pub mod watch;
 
 pub use attempt::Attempt;
 pub use event::GiveUp;
-pub use replica::{Extremes, FrontEnd, ReplicaTotals};
-pub use run::{run, run_watched};
+pub use replica::{Extremes, FrontEnd, Pace, ReplicaTotals};
+pub use run::{run, run_paced, run_watched};
 pub use setup::{RunConfig, RunError, RunSummary, ServerLimits};
