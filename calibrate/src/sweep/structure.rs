@@ -316,7 +316,8 @@ fn pool_tokens(
     let longest = scheduler.max_model_len.saturating_sub(2).max(1);
     let step = |pool: u64, parts: u64| {
         let tokens = (pool / parts).max(u64::from(scheduler.block_size) * 4).min(u64::from(longest));
-        (tokens as u32).next_multiple_of(scheduler.block_size).min(longest)
+        // One token more than blocks: they are all found again, and nothing that lasts is computed anew.
+        ((tokens as u32).next_multiple_of(scheduler.block_size) + 1).min(longest)
     };
     let mut pool = told.unwrap_or(16_384);
     loop {
@@ -340,6 +341,7 @@ fn pool_tokens(
 /// all are.
 fn refill(lab: &mut Lab<'_>, tokens: u32, total: u64) -> Result<Option<u64>, SweepError> {
     let count = total.div_ceil(u64::from(tokens)).clamp(2, 100_000) as u32;
+    let tokens = tokens.max(2);
     let order = (0..count).chain((0..count).rev());
     let asks: Vec<Ask> =
         order.map(|prompt| Ask { prompt: Some(prompt), ..Ask::new(None, tokens, 1) }).collect();
@@ -354,15 +356,15 @@ fn refill(lab: &mut Lab<'_>, tokens: u32, total: u64) -> Result<Option<u64>, Swe
     let mut found = 0.0;
     for answer in &again {
         let share = if said {
-            f64::from(answer.cached) / f64::from(tokens)
+            f64::from(answer.cached) / f64::from(tokens - 1)
         } else {
             ((cold - answer.ttft_s()) / (cold - warm).max(1e-9)).clamp(0.0, 1.0)
         };
-        // A prompt that comes again computes its last block in any case.
-        if share < 0.3 {
-            return Ok(Some((found + share * f64::from(tokens)) as u64));
+        // A prompt whose end was evicted is the last that was found.
+        found += share * f64::from(tokens - 1);
+        if share < 0.5 {
+            return Ok(Some(found as u64));
         }
-        found += if said || share > 0.7 { f64::from(tokens) } else { share * f64::from(tokens) };
     }
     Ok(None)
 }
