@@ -38,19 +38,25 @@ const SWEEPS: usize = 2_000;
 /// None without rows, or if their features differ in number.
 #[must_use]
 pub fn fit(rows: &[Row]) -> Option<Fit> {
+    fit_weighted(rows, &vec![1.0; rows.len()])
+}
+
+/// The same with a weight for each row's loss, not negative. None as well if there are not as many.
+#[must_use]
+pub fn fit_weighted(rows: &[Row], trust: &[f64]) -> Option<Fit> {
     let width = rows.first()?.features.len();
     let usable = |row: &Row| row.features.len() == width && row.target > 0.0;
-    if !rows.iter().all(usable) {
+    if !rows.iter().all(usable) || trust.len() != rows.len() {
         return None;
     }
     let relative: Vec<Vec<f64>> =
         rows.iter().map(|row| row.features.iter().map(|f| f / row.target).collect()).collect();
-    let mut weights = vec![1.0; rows.len()];
+    let mut weights = trust.to_vec();
     let mut coefficients = vec![0.0; width];
     for _ in 0..ROUNDS {
         coefficients = non_negative(&relative, &weights, &coefficients);
-        for (weight, row) in weights.iter_mut().zip(&relative) {
-            *weight = (HUBER / residual(row, &coefficients).abs().max(HUBER)).min(1.0);
+        for ((weight, trust), row) in weights.iter_mut().zip(trust).zip(&relative) {
+            *weight = trust * (HUBER / residual(row, &coefficients).abs().max(HUBER)).min(1.0);
         }
     }
     let mut errors: Vec<f64> = relative.iter().map(|row| residual(row, &coefficients).abs()).collect();

@@ -16,8 +16,11 @@ pub mod optimize;
 pub mod physics;
 pub mod points;
 pub mod posterior;
+pub mod recovery;
+pub mod simulated;
 pub mod steps;
 #[cfg(test)]
 mod testing;
+pub mod sweep;
 pub mod trial;
 pub mod worked_example;

@@ -4,10 +4,10 @@ use scaleproof_pack::experiment::Observer;
 use scaleproof_pack::import::Summary;
 use scaleproof_pack::record::{Outcome, Record};
 use scaleproof_pack::schedule::Schedule;
-use scaleproof_pack::time::Nanos;
+use scaleproof_pack::time::{Nanos, TimeError};
 use scaleproof_pack::workload::Enough;
 use scaleproof_policy::RouterPolicy;
-use scaleproof_sim::engine::BatchScheduler;
+use scaleproof_sim::engine::{BatchScheduler, EngineConfig};
 use scaleproof_sim::engine::vllm::VllmScheduler;
 use scaleproof_sim::profile::Profile;
 use scaleproof_sim::{Extremes, GatewayConfig, RunConfig, RunError, ServerLimits};
@@ -133,27 +133,8 @@ impl Trial {
     }
 
     fn serve_one(&self, profile: &Profile, schedule: &Schedule) -> Result<Served, RunError> {
-        let mut scheduler = profile.scheduler.clone();
-        scheduler.max_num_seqs = self.seats.unwrap_or(scheduler.max_num_seqs);
-        let pool = u64::from(scheduler.usable_blocks()) * u64::from(scheduler.block_size);
-        let longest = u32::try_from(pool).unwrap_or(u32::MAX).min(scheduler.max_model_len);
-        let config = RunConfig {
-            replicas: 1,
-            step_time: profile.step_time.on(&scheduler),
-            front_end: profile.front_end,
-            limits: ServerLimits {
-                max_request_tokens: longest,
-                max_queued_requests: None,
-                max_queued_tokens: None,
-            },
-            router: RouterPolicy::RoundRobin,
-            gateway: GatewayConfig::default(),
-            poll_interval: None,
-            timeout: None,
-            ttft_timeout: None,
-            sample_interval: Nanos::from_seconds(60.0)?,
-            enough: Enough { successes: 0, max_requests: 0 },
-        };
+        let enough = Enough { successes: 0, max_requests: 0 };
+        let (config, scheduler) = alone(profile, self.seats, enough)?;
         let engine = || -> Box<dyn BatchScheduler + Send> {
             Box::new(VllmScheduler::grouping(&scheduler).expect("a profile's settings were checked"))
         };
@@ -163,6 +144,36 @@ impl Trial {
             summary.replicas.iter().fold(Extremes::default(), |seen, replica| seen.max(replica.extremes));
         Ok(collected.served(extremes))
     }
+}
+
+/// One replica of the profile without a router's or a client's limits, with other seats if any are given.
+pub(crate) fn alone(
+    profile: &Profile,
+    seats: Option<u32>,
+    enough: Enough,
+) -> Result<(RunConfig, EngineConfig), TimeError> {
+    let mut scheduler = profile.scheduler.clone();
+    scheduler.max_num_seqs = seats.unwrap_or(scheduler.max_num_seqs);
+    let pool = u64::from(scheduler.usable_blocks()) * u64::from(scheduler.block_size);
+    let longest = u32::try_from(pool).unwrap_or(u32::MAX).min(scheduler.max_model_len);
+    let config = RunConfig {
+        replicas: 1,
+        step_time: profile.step_time.on(&scheduler),
+        front_end: profile.front_end,
+        limits: ServerLimits {
+            max_request_tokens: longest,
+            max_queued_requests: None,
+            max_queued_tokens: None,
+        },
+        router: RouterPolicy::RoundRobin,
+        gateway: GatewayConfig::default(),
+        poll_interval: None,
+        timeout: None,
+        ttft_timeout: None,
+        sample_interval: Nanos::from_seconds(60.0)?,
+        enough,
+    };
+    Ok((config, scheduler))
 }
 
 /// The latencies of the requests that count.

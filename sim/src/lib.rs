@@ -19,6 +19,6 @@ pub mod watch;
 
 pub use attempt::{Attempt, Stage};
 pub use event::GiveUp;
-pub use replica::{Extremes, FrontEnd, ReplicaTotals};
-pub use run::{Policies, run, run_watched, run_with};
+pub use replica::{Extremes, FrontEnd, Pace, ReplicaTotals};
+pub use run::{Policies, run, run_paced, run_watched, run_with};
 pub use setup::{GatewayConfig, RunConfig, RunError, RunSummary, ServerLimits};

@@ -9,7 +9,7 @@ mod tests;
 use crate::attempt::Attempts;
 use crate::engine::{Batch, BatchScheduler, Emitted, EngineRequest};
 use crate::event::{Event, EventQueue, Slot};
-use crate::replica::Replica;
+use crate::replica::{Pace, Replica};
 use crate::setup::{RunConfig, RunError, RunSummary, Server};
 use crate::watch::{Step, Watcher};
 use scaleproof_pack::chance::{self, Stream};
@@ -84,13 +84,30 @@ pub fn run_watched(
     observer: &mut dyn Observer,
     watcher: &mut dyn Watcher,
 ) -> Result<RunSummary, RunError> {
-    let listing = |_| {
-        let mut replica = Replica::new(engine());
-        replica.list_every_row();
-        replica
-    };
-    let replicas = (0..config.replicas).map(listing).collect();
+    let replicas = (0..config.replicas).map(|_| listing(engine())).collect();
     simulate(config, Policies::of(config), schedule, replicas, observer, Some(watcher))
+}
+
+/// The same with every step at the pace of its replica, whose number `pace` is given.
+///
+/// # Errors
+/// As [`run`], and for a pace that makes of a step's duration something that is no time.
+pub fn run_paced(
+    config: &RunConfig,
+    schedule: &Schedule,
+    engine: &dyn Fn() -> Box<dyn BatchScheduler + Send>,
+    pace: &mut dyn FnMut(u32) -> Pace,
+    (observer, watcher): (&mut dyn Observer, &mut dyn Watcher),
+) -> Result<RunSummary, RunError> {
+    let replicas = (0..config.replicas).map(|number| listing(engine()).paced(pace(number))).collect();
+    simulate(config, Policies::of(config), schedule, replicas, observer, Some(watcher))
+}
+
+/// A replica that shows every row.
+fn listing(engine: Box<dyn BatchScheduler + Send>) -> Replica {
+    let mut replica = Replica::new(engine);
+    replica.list_every_row();
+    replica
 }
 
 fn simulate<'a>(

@@ -1,0 +1,466 @@
+//! The experiments that steps are priced from: which, how long they take, and what is read from their answers.
+
+use super::data::{Kind, Measurement, Robust, robust};
+use super::lab::{Answer, Ask, Lab, SweepError, gaps_us};
+use super::structure::{Pace, nearest};
+use scaleproof_sim::engine::EngineConfig;
+
+/// Decode steps looked at in a batch, and tokens before a prompt disturbs it.
+const WINDOW: u32 = 24;
+/// Prompts of one size that disturb one batch, one after the other.
+const DISTURBANCES: u32 = 3;
+
+/// Decode rows, context of each when they begin, and whether it is held out.
+type Batch = (u32, u32, bool);
+/// Decode rows, prompts at once, tokens of each, and whether it is held out.
+type Disturbed = (u32, u32, u32, bool);
+
+/// The experiments of one pass.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Design {
+    /// Prompts alone, and whether they are held out.
+    pub prompts: Vec<(u32, bool)>,
+    /// Batches that decode.
+    pub batches: Vec<Batch>,
+    /// Batches that prompts disturb.
+    pub disturbed: Vec<Disturbed>,
+    /// Passes.
+    pub passes: u32,
+    /// Seconds that all of it is expected to take.
+    pub expected_s: f64,
+}
+
+/// The most passes.
+const PASSES_MAX: u32 = 6;
+
+impl Design {
+    /// As much as the time allows: first shorter prompts, then more passes. None if the least takes longer.
+    #[must_use]
+    pub fn within(scheduler: &EngineConfig, pace: Pace, time_s: f64) -> Option<Design> {
+        let pool = u64::from(scheduler.usable_blocks()) * u64::from(scheduler.block_size);
+        let longest = scheduler.max_model_len.min(pool.min(1 << 24) as u32 / 2).saturating_sub(128);
+        let mut reach = longest.min(32_768);
+        while reach >= 64 {
+            let mut design = Design::reaching(scheduler, reach, pool, pace, time_s);
+            let pass_s = design.pass_s(scheduler, pace);
+            if pass_s <= time_s {
+                design.passes = ((time_s / pass_s) as u32).clamp(1, PASSES_MAX);
+                design.expected_s = f64::from(design.passes) * pass_s;
+                return Some(design);
+            }
+            reach = reach * 2 / 3;
+        }
+        None
+    }
+
+    fn reaching(scheduler: &EngineConfig, reach: u32, pool: u64, pace: Pace, time_s: f64) -> Design {
+        let chunk = alone_chunk(scheduler);
+        let mut lengths: Vec<u32> = halves(16).take_while(|length| *length <= reach).collect();
+        // Where a prompt's chunks end: one token more is another step.
+        lengths.extend([chunk, chunk + chunk / 8, 2 * chunk].into_iter().filter(|length| *length <= reach));
+        let mut prompts: Vec<(u32, bool)> = lengths.into_iter().map(|length| (length, false)).collect();
+        let between = [11, 37, 90].into_iter().map(|share| (u64::from(reach) * share / 100) as u32);
+        prompts.extend(between.filter(|length| *length >= 16).map(|length| (length, true)));
+        let fits = |rows: u32, context: u32| {
+            let tokens = u64::from(rows) * u64::from(context + WINDOW + rows / 4 + 64);
+            tokens * 10 < pool * 9 && tokens as f64 * pace.token_s < time_s / 25.0 && context <= reach
+        };
+        let contexts = [16, 512, 2048, 8192, 24_576];
+        let mut batches = Vec::new();
+        for rows in row_ladder(scheduler.max_num_seqs) {
+            let fitting = contexts.into_iter().filter(|context| fits(rows, *context));
+            // Context costs a line: the ends say most.
+            let fitting: Vec<u32> = fitting.collect();
+            let ends = [fitting.first(), fitting.get(1), fitting.last()];
+            let mut ends: Vec<u32> = ends.into_iter().flatten().copied().collect();
+            ends.dedup();
+            if !coarse(rows) {
+                ends.truncate(1);
+            }
+            batches.extend(ends.into_iter().map(|context| (rows, context, false)));
+        }
+        let held = [(5, 300), (22, 900), (54, 400), (100, 700)];
+        let held = held.into_iter().filter(|(rows, _)| *rows < scheduler.max_num_seqs);
+        batches.extend(held.filter(|(rows, c)| fits(*rows, *c)).map(|(rows, context)| (rows, context, true)));
+        let disturbed = disturbed(scheduler, reach);
+        Design { prompts, batches, disturbed, passes: 1, expected_s: 0.0 }
+    }
+
+    fn pass_s(&self, scheduler: &EngineConfig, pace: Pace) -> f64 {
+        let prompts: f64 =
+            self.prompts.iter().map(|(tokens, _)| pace.ttft_s + f64::from(*tokens) * pace.token_s).sum();
+        let batch = |&(rows, context, _): &Batch| {
+            let steps = f64::from(batch_output(rows, context, scheduler));
+            pace.ttft_s
+                + f64::from(rows) * f64::from(context) * pace.token_s
+                + steps * step_s(rows, pace)
+        };
+        let disturbance = |&(rows, count, tokens, _): &Disturbed| {
+            spacing_s(rows, count * tokens, pace) * f64::from(DISTURBANCES + 2)
+        };
+        let references = 3.0 * (64.0 * pace.step_s + pace.ttft_s);
+        prompts
+            + references
+            + self.batches.iter().map(batch).sum::<f64>()
+            + self.disturbed.iter().map(disturbance).sum::<f64>()
+    }
+
+    /// What is measured, in words.
+    #[must_use]
+    pub fn describe(&self) -> Vec<String> {
+        let span = |values: &mut dyn Iterator<Item = u32>| {
+            let (low, high) = values.fold((u32::MAX, 0), |(low, high), v| (low.min(v), high.max(v)));
+            format!("{low} to {high}")
+        };
+        vec![
+            format!(
+                "{} prompts alone, {} tokens",
+                self.prompts.len(),
+                span(&mut self.prompts.iter().map(|p| p.0))
+            ),
+            format!(
+                "{} decode batches, {} rows at {} tokens of context",
+                self.batches.len(),
+                span(&mut self.batches.iter().map(|b| b.0)),
+                span(&mut self.batches.iter().map(|b| b.1))
+            ),
+            format!("{} batches disturbed by prompts", self.disturbed.len()),
+            format!("{} passes, the reference point between, about {:.0} s", self.passes, self.expected_s),
+        ]
+    }
+
+    /// One pass.
+    ///
+    /// # Errors
+    /// As [`Lab::open`].
+    pub fn pass(
+        &self,
+        lab: &mut Lab<'_>,
+        scheduler: &EngineConfig,
+        pace: Pace,
+        rows: &mut Vec<Measurement>,
+    ) -> Result<(), SweepError> {
+        lab.reference()?;
+        rows.extend(prompts(lab, &self.prompts)?);
+        lab.reference()?;
+        for batch in &self.batches {
+            rows.extend(decode(lab, *batch, scheduler)?);
+        }
+        lab.reference()?;
+        for disturbed in &self.disturbed {
+            rows.extend(mixed(lab, *disturbed, scheduler, pace)?);
+        }
+        Ok(())
+    }
+}
+
+/// Tokens of a prompt alone that one step computes.
+fn alone_chunk(scheduler: &EngineConfig) -> u32 {
+    match scheduler.long_prefill_token_threshold {
+        0 => scheduler.max_num_batched_tokens,
+        threshold => threshold.min(scheduler.max_num_batched_tokens),
+    }
+}
+
+/// `from`, half as much again, twice, three times, and so on.
+fn halves(from: u32) -> impl Iterator<Item = u32> {
+    std::iter::successors(Some(from), |value| value.checked_mul(2)).flat_map(|value| [value, value / 2 * 3])
+}
+
+/// Batches of all contexts; the others are to see graphs' sizes.
+fn coarse(rows: u32) -> bool {
+    rows.is_power_of_two()
+}
+
+/// 1, 2, 4 and so on up to the seats; and just above graphs' usual sizes, where a padded step is as long as the next.
+fn row_ladder(seats: u32) -> Vec<u32> {
+    let powers = std::iter::successors(Some(1_u32), |rows| rows.checked_mul(2));
+    let mut rows: Vec<u32> = powers.take_while(|rows| *rows <= seats).collect();
+    rows.extend([3, 6, 9, 12, 17, 20, 24, 25, 33, 36, 40, 48, 65, 72, 96, 192, 384].into_iter().filter(|r| *r <= seats));
+    rows.push(seats);
+    rows.sort_unstable();
+    rows.dedup();
+    rows
+}
+
+fn disturbed(scheduler: &EngineConfig, reach: u32) -> Vec<Disturbed> {
+    let chunk = alone_chunk(scheduler);
+    let budget = scheduler.max_num_batched_tokens;
+    let mut list = Vec::new();
+    for rows in [2, 16, 64].into_iter().filter(|rows| *rows <= scheduler.max_num_seqs) {
+        let room = budget.saturating_sub(rows).min(reach);
+        let sizes = [32, 128, 512, chunk / 2, chunk, chunk * 5 / 2];
+        let mut sizes: Vec<u32> = sizes.into_iter().filter(|size| (16..=reach).contains(size)).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        list.extend(sizes.iter().map(|size| (rows, 1, *size, *size == 128 && rows == 16)));
+        // Several short prompts in one step; with a threshold, more tokens than one prompt can bring.
+        if room >= 256 && rows < scheduler.max_num_seqs / 2 {
+            list.push((rows, 4, room / 5, false));
+            list.push((rows, 4, room / 4, false));
+        }
+    }
+    list
+}
+
+/// A decode step of some rows, roughly: twice as long at a hundred.
+fn step_s(rows: u32, pace: Pace) -> f64 {
+    pace.step_s * (1.0 + f64::from(rows) / 100.0)
+}
+
+fn spacing_s(rows: u32, tokens: u32, pace: Pace) -> f64 {
+    pace.ttft_s + 1.3 * f64::from(tokens) * pace.token_s + 8.0 * step_s(rows, pace)
+}
+
+/// Output tokens with which all rows of a batch decode together for a window.
+fn batch_output(rows: u32, context: u32, scheduler: &EngineConfig) -> u32 {
+    let budget = scheduler.max_num_batched_tokens.saturating_sub(rows).max(scheduler.max_num_batched_tokens / 8);
+    // Rows that come to the API server one after the other are admitted a few at a time.
+    let admission = (u64::from(rows) * u64::from(context)).div_ceil(u64::from(budget.max(1)));
+    WINDOW + admission.min(4000) as u32 + rows / 16 + 6
+}
+
+fn measurement(kind: Kind, at_s: f64, time: Robust, held_out: bool) -> Measurement {
+    Measurement {
+        kind,
+        at_s,
+        rows: 0,
+        context: 0.0,
+        prompts: 0,
+        prompt_tokens: 0,
+        time_us: time.mean,
+        relative_sd: time.relative_sd,
+        samples: time.samples,
+        outliers: time.outliers,
+        held_out,
+    }
+}
+
+/// Prompts one after the other, from the middle outwards, so that length and time are not the same thing.
+fn prompts(lab: &mut Lab<'_>, lengths: &[(u32, bool)]) -> Result<Vec<Measurement>, SweepError> {
+    let mut order: Vec<(u32, bool)> = Vec::new();
+    for (i, length) in lengths.iter().enumerate() {
+        if i % 2 == 0 { order.push(*length) } else { order.insert(0, *length) }
+    }
+    let asks: Vec<Ask> = order.iter().map(|(input, _)| Ask::new(None, *input, 1)).collect();
+    let from_s = lab.spent_s;
+    let answers = lab.closed(1, &asks)?;
+    let row = |answer: &Answer| {
+        let (tokens, held_out) = *order.get(answer.index)?;
+        let time = robust(&[1e6 * answer.ttft_s()])?;
+        Some(Measurement {
+            prompts: 1,
+            prompt_tokens: tokens,
+            relative_sd: 0.0,
+            ..measurement(Kind::Prompt, from_s + answer.sent_s, time, held_out)
+        })
+    };
+    Ok(answers.iter().filter_map(row).collect())
+}
+
+/// A batch in which all rows decode.
+fn decode(
+    lab: &mut Lab<'_>,
+    (rows, context, held_out): Batch,
+    scheduler: &EngineConfig,
+) -> Result<Option<Measurement>, SweepError> {
+    let output = batch_output(rows, context, scheduler);
+    let from_s = lab.spent_s;
+    let answers = lab.open(&vec![Ask::new(Some(0.0), context, output); rows as usize])?;
+    if answers.len() < rows as usize {
+        return Ok(None);
+    }
+    Ok(window(&answers).and_then(|(from, to)| {
+        let (gaps, mean_context) = steps_between(&answers, from, to)?;
+        let time = robust(&gaps)?;
+        Some(Measurement { rows, context: mean_context, ..measurement(Kind::Decode, from_s, time, held_out) })
+    }))
+}
+
+/// From the last first token to the first last token.
+fn window(answers: &[Answer]) -> Option<(f64, f64)> {
+    let from = answers.iter().filter_map(|a| a.tokens_s.first().copied()).fold(0.0, f64::max);
+    let to = answers.iter().filter_map(|a| a.tokens_s.last().copied()).fold(f64::INFINITY, f64::min);
+    (from < to && to.is_finite()).then_some((from, to))
+}
+
+/// The gaps of the stream that began last, and the context that all rows read in a step, in the mean.
+fn steps_between(answers: &[Answer], from: f64, to: f64) -> Option<(Vec<f64>, f64)> {
+    let last = answers.iter().max_by(|a, b| {
+        let first = |answer: &Answer| answer.tokens_s.first().copied().unwrap_or_default();
+        first(a).total_cmp(&first(b))
+    })?;
+    let times: Vec<f64> = last.tokens_s.iter().copied().filter(|t| (from..=to).contains(t)).collect();
+    let gaps = gaps_us(&times);
+    if gaps.len() < WINDOW as usize / 3 {
+        return None;
+    }
+    // Streams tell of a step's end at slightly different times: half a step earlier no token is on its way.
+    let half_s = (to - from) / gaps.len() as f64 / 2.0;
+    let contexts = times[..times.len() - 1].iter().map(|begin| context_at(answers, begin + half_s));
+    Some((gaps, contexts.sum::<f64>() / (times.len() - 1) as f64))
+}
+
+/// Tokens of context that the rows which decode at a moment read, the step's own included.
+fn context_at(answers: &[Answer], at_s: f64) -> f64 {
+    let tokens = |answer: &Answer| {
+        let made = answer.tokens_s.partition_point(|time| *time <= at_s);
+        let decodes = made > 0 && made < answer.tokens_s.len();
+        if decodes { f64::from(answer.input) + made as f64 } else { 0.0 }
+    };
+    answers.iter().map(tokens).sum()
+}
+
+/// A batch that decodes, and prompts that come in between.
+fn mixed(
+    lab: &mut Lab<'_>,
+    (rows, count, tokens, held_out): Disturbed,
+    scheduler: &EngineConfig,
+    pace: Pace,
+) -> Result<Vec<Measurement>, SweepError> {
+    let spacing = spacing_s(rows, count * tokens, pace);
+    // In one of the batches long, so that what decode rows read beside a prompt has a price.
+    let long = if rows == 16 { 1024.min(scheduler.max_model_len / 8) } else { 48 };
+    let context = long.max(16);
+    let begin = pace.ttft_s + f64::from(rows * context) * pace.token_s + 6.0 * step_s(rows, pace);
+    let total_s = begin + f64::from(DISTURBANCES + 1) * spacing;
+    let output = ((total_s / pace.step_s).min(20_000.0) as u32).clamp(WINDOW, scheduler.max_model_len / 2);
+    let mut asks = vec![Ask::new(Some(0.0), context, output); rows as usize];
+    for i in 0..DISTURBANCES {
+        // At different moments of a step.
+        let at_s = begin + (f64::from(i) + 0.37 * f64::from(i) * pace.step_s / spacing) * spacing;
+        asks.extend(vec![Ask::new(Some(at_s), tokens, 1); count as usize]);
+    }
+    let from_s = lab.spent_s;
+    let answers = lab.open(&asks)?;
+    let (streams, prompts): (Vec<Answer>, Vec<Answer>) =
+        answers.into_iter().partition(|answer| answer.index < rows as usize);
+    let mut found = Vec::new();
+    for i in 0..DISTURBANCES {
+        let first = (rows + i * count) as usize;
+        let group: Vec<&Answer> =
+            prompts.iter().filter(|p| (first..first + count as usize).contains(&p.index)).collect();
+        let chunks = chunk_sizes(tokens, rows, scheduler).len();
+        let Some(seen) = disturbance(&streams, &group, count as usize, chunks) else { continue };
+        let row = |kind, time_us: f64, rows_at: f64| {
+            let time = Robust { mean: time_us, relative_sd: 0.0, samples: 1, outliers: 0 };
+            Measurement {
+                rows,
+                context: rows_at,
+                prompts: count,
+                prompt_tokens: tokens,
+                ..measurement(kind, from_s + seen.sent_s, time, held_out)
+            }
+        };
+        found.push(row(Kind::Mixed, seen.steps_us, seen.context));
+        found.push(row(Kind::Wait, seen.wait_us, seen.usual_us));
+    }
+    Ok(found)
+}
+
+/// Tokens of a prompt in each of its steps beside decode rows; alone for none.
+pub fn chunk_sizes(tokens: u32, rows: u32, scheduler: &EngineConfig) -> Vec<u32> {
+    let room = scheduler.max_num_batched_tokens.saturating_sub(rows).max(1);
+    let each = match scheduler.long_prefill_token_threshold {
+        0 => room,
+        threshold => threshold.min(room),
+    };
+    let mut left = tokens;
+    let mut chunks = Vec::new();
+    while left > 0 {
+        let chunk = left.min(each);
+        chunks.push(chunk);
+        left -= chunk;
+    }
+    chunks
+}
+
+struct Disturbance {
+    sent_s: f64,
+    steps_us: f64,
+    wait_us: f64,
+    usual_us: f64,
+    /// Context that the decode rows read in the mean step.
+    context: f64,
+}
+
+/// What prompts that came together did to the streams: None if they did not end in the same step, if a stream had not
+/// begun or had ended, or if the steps cannot be told.
+fn disturbance(streams: &[Answer], prompts: &[&Answer], count: usize, chunks: usize) -> Option<Disturbance> {
+    let stream = streams.first().filter(|_| prompts.len() == count)?;
+    let firsts = || prompts.iter().filter_map(|prompt| prompt.tokens_s.first().copied());
+    let usual_us = super::data::median(&gaps_us(&stream.tokens_s))?;
+    let (early, late) = (firsts().fold(f64::INFINITY, f64::min), firsts().fold(0.0, f64::max));
+    let same = (late - early) * 1e6 < 0.5 * usual_us;
+    let end = nearest(&stream.tokens_s, late)?;
+    let begin = end.checked_sub(chunks)?;
+    let (from_s, to_s) = (*stream.tokens_s.get(begin)?, *stream.tokens_s.get(end)?);
+    let decoding = |answer: &Answer| {
+        let (first, last) = (answer.tokens_s.first(), answer.tokens_s.last());
+        first.zip(last).is_some_and(|(first, last)| *first <= from_s + usual_us / 2e6 && *last > to_s)
+    };
+    if !same || !streams.iter().all(decoding) {
+        return None;
+    }
+    let sent_s = prompts.first()?.sent_s;
+    let contexts = stream.tokens_s[begin..end].iter().map(|at| context_at(streams, at + usual_us / 4e6));
+    Some(Disturbance {
+        sent_s,
+        steps_us: 1e6 * (to_s - from_s),
+        wait_us: 1e6 * (from_s - sent_s),
+        usual_us,
+        context: contexts.sum::<f64>() / chunks.max(1) as f64,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pace() -> Pace {
+        Pace { step_s: 0.01, token_s: 2e-5, ttft_s: 0.02 }
+    }
+
+    #[test]
+    fn a_design_keeps_to_its_time() {
+        let scheduler = EngineConfig {
+            num_blocks: 20_000,
+            max_num_batched_tokens: 2048,
+            max_num_seqs: 128,
+            max_model_len: 16_384,
+            ..EngineConfig::default()
+        };
+        let long = Design::within(&scheduler, pace(), 600.0).unwrap();
+        let short = Design::within(&scheduler, pace(), 60.0).unwrap();
+        assert!(long.expected_s <= 600.0 && short.expected_s <= 60.0);
+        assert!(long.passes >= 1 && long.passes * long.prompts.len() as u32 > short.passes * short.prompts.len() as u32);
+        assert!(Design::within(&scheduler, pace(), 0.5).is_none());
+        assert!(long.batches.iter().any(|(rows, ..)| *rows == 128), "up to the seats");
+        assert!(long.prompts.iter().any(|(length, _)| *length == 2048), "the chunk's end");
+        assert!(long.batches.iter().any(|(.., held)| *held) && long.prompts.iter().any(|(_, held)| *held));
+    }
+
+    #[test]
+    fn chunks_share_the_budget_with_decode_rows() {
+        let scheduler = EngineConfig { max_num_batched_tokens: 2048, ..EngineConfig::default() };
+        assert_eq!(chunk_sizes(5000, 48, &scheduler), [2000, 2000, 1000]);
+        let bounded = EngineConfig { long_prefill_token_threshold: 1024, ..scheduler };
+        assert_eq!(chunk_sizes(2048, 48, &bounded), [1024, 1024]);
+        assert_eq!(chunk_sizes(0, 48, &bounded), [0; 0]);
+    }
+
+    #[test]
+    fn a_disturbance_is_read_from_the_streams() {
+        let times = [1.0, 2.0, 3.0, 4.0, 9.0, 11.0, 12.0, 13.0];
+        let stream = |index| Answer { index, sent_s: 0.0, tokens_s: times.to_vec(), input: 10, cached: 0 };
+        let streams = [stream(0), stream(1)];
+        let prompt = Answer { index: 2, sent_s: 2.5, tokens_s: vec![11.0], input: 99, cached: 0 };
+        let seen = disturbance(&streams, &[&prompt], 1, 2).unwrap();
+        assert!((seen.steps_us - 7e6).abs() < 1.0, "steps of 5 and 2 s");
+        assert!((seen.wait_us - 1.5e6).abs() < 1.0);
+        // In the first of them four tokens were made by each row, in the second five.
+        assert!((seen.context - 2.0 * (10.0 + 4.5)).abs() < 1e-9, "{}", seen.context);
+        let late = Answer { tokens_s: vec![12.0], ..prompt.clone() };
+        assert!(disturbance(&streams, &[&prompt, &late], 2, 2).is_none(), "two steps apart");
+    }
+}

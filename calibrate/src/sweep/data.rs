@@ -1,0 +1,234 @@
+//! What a sweep measured, as rows of a table that can be fitted again.
+
+use std::fmt::Write;
+
+/// What kind of experiment a row is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Prompts alone in the engine, cold: from sending to the only token.
+    Prompt,
+    /// A step of a batch in which every row decodes.
+    Decode,
+    /// The steps that prompts of known size take beside decode rows.
+    Mixed,
+    /// What a prompt waits beside decode rows, from sending to the begin of its first step.
+    Wait,
+}
+
+impl Kind {
+    const WORDS: [(&'static str, Kind); 4] = [
+        ("prompt", Kind::Prompt),
+        ("decode", Kind::Decode),
+        ("mixed", Kind::Mixed),
+        ("wait", Kind::Wait),
+    ];
+
+    /// The word in the table.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        Kind::WORDS.iter().find(|(_, kind)| *kind == self).map_or("", |(word, _)| word)
+    }
+}
+
+/// One row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measurement {
+    /// What kind.
+    pub kind: Kind,
+    /// Seconds of experiments before it.
+    pub at_s: f64,
+    /// Rows that decode.
+    pub rows: u32,
+    /// Tokens of context that they read in a step, all together, in the mean; the step's own included.
+    pub context: f64,
+    /// Prompts at once.
+    pub prompts: u32,
+    /// Tokens of each.
+    pub prompt_tokens: u32,
+    /// The time, drift divided out.
+    pub time_us: f64,
+    /// Standard deviation of the time, as a share.
+    pub relative_sd: f64,
+    /// Times that it is the mean of.
+    pub samples: u32,
+    /// Of those, far from the others: kept, with less weight.
+    pub outliers: u32,
+    /// Measured to judge the fit, never fitted.
+    pub held_out: bool,
+}
+
+impl Measurement {
+    /// In a few words.
+    #[must_use]
+    pub fn label(&self) -> String {
+        let context = self.context / f64::from(self.rows.max(1));
+        let prompts = match self.prompts {
+            0 | 1 => format!("prompt of {}", self.prompt_tokens),
+            n => format!("{n} prompts of {}", self.prompt_tokens),
+        };
+        match self.kind {
+            Kind::Prompt => prompts,
+            Kind::Decode => format!("{} rows at {context:.0}", self.rows),
+            Kind::Mixed => format!("{prompts} beside {} rows at {context:.0}", self.rows),
+            Kind::Wait => format!("{prompts} waits beside {} rows", self.rows),
+        }
+    }
+}
+
+const HEAD: &str =
+    "kind,at_s,rows,context,prompts,prompt_tokens,time_us,relative_sd,samples,outliers,held_out";
+
+/// The table as text.
+#[must_use]
+pub fn to_csv(rows: &[Measurement]) -> String {
+    let mut text = format!("{HEAD}\n");
+    for row in rows {
+        // Writing into a String cannot fail.
+        let _ = writeln!(
+            text,
+            "{},{:.3},{},{:.1},{},{},{:.3},{:.5},{},{},{}",
+            row.kind.word(),
+            row.at_s,
+            row.rows,
+            row.context,
+            row.prompts,
+            row.prompt_tokens,
+            row.time_us,
+            row.relative_sd,
+            row.samples,
+            row.outliers,
+            row.held_out
+        );
+    }
+    text
+}
+
+/// Reads the table.
+///
+/// # Errors
+/// The first line that is none of it, with its number.
+pub fn from_csv(file: &str, text: &str) -> Result<Vec<Measurement>, String> {
+    let mut lines = text.lines();
+    let head = lines.next().unwrap_or_default();
+    if head != HEAD {
+        return Err(format!("{file}:1: found {head:?}; expected {HEAD:?}, as a calibration writes it"));
+    }
+    let rows = (2..).zip(lines).map(|(number, line)| {
+        row(line).ok_or_else(|| {
+            format!("{file}:{number}: found {line:?}; expected finite numbers under {HEAD:?}; restore the file")
+        })
+    });
+    rows.collect()
+}
+
+fn row(line: &str) -> Option<Measurement> {
+    let cells: Vec<&str> = line.split(',').collect();
+    let &[kind, at_s, rows, context, prompts, tokens, time_us, sd, samples, outliers, held_out] = &cells[..]
+    else {
+        return None;
+    };
+    let number = |cell: &str, least: f64| {
+        cell.parse::<f64>().ok().filter(|value| value.is_finite() && *value >= least && *value < 1e15)
+    };
+    // Batches beyond this are no engine's, and their squares must fit.
+    let count = |cell: &str| cell.parse::<u32>().ok().filter(|value| *value <= 100_000_000);
+    Some(Measurement {
+        kind: Kind::WORDS.iter().find(|(word, _)| *word == kind)?.1,
+        at_s: number(at_s, 0.0)?,
+        rows: count(rows)?,
+        context: number(context, 0.0)?,
+        prompts: count(prompts)?,
+        prompt_tokens: count(tokens)?,
+        time_us: number(time_us, -1e15)?,
+        relative_sd: number(sd, 0.0)?,
+        samples: count(samples)?,
+        outliers: count(outliers)?,
+        held_out: held_out.parse().ok()?,
+    })
+}
+
+/// A mean that outliers move little, with its relative standard deviation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Robust {
+    /// The mean, values beyond the limits counted as the limits.
+    pub mean: f64,
+    /// Standard deviation of the mean, as a share of it.
+    pub relative_sd: f64,
+    /// Values.
+    pub samples: u32,
+    /// Values beyond the limits.
+    pub outliers: u32,
+}
+
+/// Deviations from the median beyond which a value is an outlier: 1.4826 median deviations are one of a normal.
+const OUTLIER_SDS: f64 = 4.0;
+
+/// The winsorised mean. None without values.
+#[must_use]
+pub fn robust(values: &[f64]) -> Option<Robust> {
+    let middle = median(values)?;
+    let deviations: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();
+    let sd = (1.4826 * median(&deviations)?).max(1e-4 * middle.abs());
+    let (low, high) = (middle - OUTLIER_SDS * sd, middle + OUTLIER_SDS * sd);
+    let kept: Vec<f64> = values.iter().map(|value| value.clamp(low, high)).collect();
+    let n = kept.len() as f64;
+    let mean = kept.iter().sum::<f64>() / n;
+    let variance = kept.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
+    let outliers = values.iter().filter(|value| **value < low || **value > high).count() as u32;
+    let relative_sd = if mean > 0.0 { (variance / n).sqrt() / mean } else { 1.0 };
+    Some(Robust { mean, relative_sd, samples: values.len() as u32, outliers })
+}
+
+/// The median; of an even count the mean of the middle two. None without values.
+#[must_use]
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let half = sorted.len() / 2;
+    match sorted.len() {
+        0 => None,
+        n if n % 2 == 1 => Some(sorted[half]),
+        _ => Some(f64::midpoint(sorted[half - 1], sorted[half])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_reads_back_and_a_bad_line_is_named() {
+        let row = Measurement {
+            kind: Kind::Mixed,
+            at_s: 1.5,
+            rows: 4,
+            context: 420.0,
+            prompts: 2,
+            prompt_tokens: 256,
+            time_us: 12_345.678,
+            relative_sd: 0.01,
+            samples: 3,
+            outliers: 1,
+            held_out: true,
+        };
+        let text = to_csv(&[row.clone(), Measurement { kind: Kind::Wait, time_us: -3.0, ..row.clone() }]);
+        let read = from_csv("m.csv", &text).unwrap();
+        assert_eq!(read[0], row);
+        assert_eq!(read[1].kind, Kind::Wait);
+        let fault = |text: &str| from_csv("m.csv", text).unwrap_err();
+        assert!(fault("kind\n").starts_with("m.csv:1: found \"kind\""));
+        assert!(fault(&text.replacen("420.0", "NaN", 1)).starts_with("m.csv:2:"));
+        assert!(fault(&text.replacen("256", "4294967295", 1)).starts_with("m.csv:2:"));
+    }
+
+    #[test]
+    fn an_outlier_is_kept_and_moves_little() {
+        let mut values: Vec<f64> = (0..50).map(|i| 100.0 + f64::from(i % 5)).collect();
+        let clean = robust(&values).unwrap();
+        values[7] = 900.0;
+        let found = robust(&values).unwrap();
+        assert!((found.mean / clean.mean - 1.0).abs() < 0.003, "{found:?}");
+        assert_eq!((found.samples, found.outliers, clean.outliers), (50, 1, 0));
+        assert_eq!((robust(&[]), median(&[])), (None, None));
+    }
+}

@@ -1,0 +1,90 @@
+//! What the reference point says of the machine: whether it drifts, and by how much at any time.
+
+use super::data::{Measurement, median};
+use super::lab::{Reference, SweepError};
+
+/// The pace of the machine over a sweep, as a share of its median.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Drift {
+    /// Time and pace; empty if nothing but noise was seen.
+    pub paces: Vec<(f64, f64)>,
+    /// The largest pace over the smallest, less 1, noise included.
+    pub range: f64,
+}
+
+/// A sweep in which the smoothed reference point moves by more than this is refused.
+pub const RANGE_MAX: f64 = 0.30;
+/// Standard deviations beyond which a move is one.
+const SIGNIFICANT: f64 = 4.0;
+/// Neighbours that a pace is averaged over.
+const AROUND: usize = 2;
+
+impl Drift {
+    /// Of the reference point's runs.
+    ///
+    /// # Errors
+    /// A machine that moves too much.
+    pub fn of(references: &[Reference]) -> Result<Drift, SweepError> {
+        let steps: Vec<f64> = references.iter().map(|r| r.step_us).collect();
+        let Some(middle) = median(&steps) else { return Ok(Drift { paces: Vec::new(), range: 0.0 }) };
+        let sds: Vec<f64> = references.iter().map(|r| r.relative_sd).collect();
+        let sd = median(&sds).unwrap_or(0.0).max(5e-4);
+        let smooth: Vec<(f64, f64)> = (0..references.len())
+            .filter_map(|i| {
+                let around = &steps[i.saturating_sub(AROUND)..(i + AROUND + 1).min(steps.len())];
+                Some((references[i].at_s, median(around)? / middle))
+            })
+            .collect();
+        let low = smooth.iter().map(|p| p.1).fold(f64::INFINITY, f64::min);
+        let high = smooth.iter().map(|p| p.1).fold(0.0, f64::max);
+        let range = high / low - 1.0;
+        if range > RANGE_MAX {
+            return Err(SweepError::Unusable(format!(
+                "the reference point: found steps that moved by {:.0} % during the sweep, expected at most {:.0} %; give \
+                 the engine and the client a machine of their own",
+                100.0 * range,
+                100.0 * RANGE_MAX
+            )));
+        }
+        Ok(Drift { paces: if range > SIGNIFICANT * sd { smooth } else { Vec::new() }, range })
+    }
+
+    /// The pace at a time: linear between the reference point's runs.
+    #[must_use]
+    pub fn pace(&self, at_s: f64) -> f64 {
+        let after = self.paces.partition_point(|(time, _)| *time <= at_s);
+        match (after.checked_sub(1).and_then(|i| self.paces.get(i)), self.paces.get(after)) {
+            (Some((t0, p0)), Some((t1, p1))) => p0 + (p1 - p0) * (at_s - t0) / (t1 - t0).max(1e-9),
+            (Some((_, pace)), None) | (None, Some((_, pace))) => *pace,
+            (None, None) => 1.0,
+        }
+    }
+
+    /// Divides it out of the times.
+    pub fn divide_out(&self, rows: &mut [Measurement]) {
+        for row in rows {
+            row.time_us /= self.pace(row.at_s);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn references(of: impl Fn(f64) -> f64) -> Vec<Reference> {
+        (0..12)
+            .map(|i| Reference { at_s: f64::from(i) * 10.0, step_us: of(f64::from(i)), relative_sd: 0.002 })
+            .collect()
+    }
+
+    #[test]
+    fn drift_is_followed_noise_is_not_and_too_much_is_refused() {
+        let drift = Drift::of(&references(|i| 1000.0 * (1.0 + 0.01 * i))).unwrap();
+        assert!((drift.pace(80.0) / drift.pace(20.0) - 1.08 / 1.02).abs() < 0.01, "{drift:?}");
+        let noise = Drift::of(&references(|i| 1000.0 + 2.0 * (i % 2.0))).unwrap();
+        assert!(noise.paces.is_empty() && (noise.pace(3.0) - 1.0).abs() < 1e-12);
+        let error = Drift::of(&references(|i| 1000.0 * (1.0 + 0.05 * i))).unwrap_err().to_string();
+        assert!(error.contains("expected at most 30 %"), "{error}");
+    }
+}

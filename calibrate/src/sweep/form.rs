@@ -1,0 +1,263 @@
+//! A measured time as a sum of features with coefficients, for one form of the step time: without graphs, or with
+//! graphs of the usual sizes.
+
+use super::curves::chunk_sizes;
+use super::data::{Kind, Measurement};
+use scaleproof_pack::time::{Nanos, TimeError};
+use scaleproof_sim::FrontEnd;
+use scaleproof_sim::engine::EngineConfig;
+use scaleproof_sim::engine::cudagraph::{CudagraphMode, Cudagraphs, Execution};
+use scaleproof_sim::profile::rounded;
+use scaleproof_sim::profile::uncertainty::Knob;
+use scaleproof_sim::step_time::{Coefficients, GraphSettings, GraphTimes, HostCost, StepTime};
+
+/// A step as the model sees it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Shape {
+    tokens: u32,
+    rows: u32,
+    decode_context: f64,
+    pairs: f64,
+    prefill_context: f64,
+}
+
+/// The steps that a measured time is made of. None if they cannot be known.
+fn steps(row: &Measurement, scheduler: &EngineConfig) -> Option<Vec<Shape>> {
+    let decode = Shape {
+        tokens: row.rows,
+        rows: row.rows,
+        decode_context: row.context,
+        pairs: 0.0,
+        prefill_context: 0.0,
+    };
+    if row.kind == Kind::Decode {
+        return Some(vec![decode]);
+    }
+    let chunks = chunk_sizes(row.prompt_tokens, row.rows, scheduler);
+    let prompts = row.prompts.max(1);
+    let room = scheduler.max_num_batched_tokens.saturating_sub(row.rows);
+    if prompts > 1 && (chunks.len() > 1 || prompts.checked_mul(row.prompt_tokens)? > room) {
+        return None;
+    }
+    let mut before = 0.0;
+    let step = |chunk: &u32| {
+        let (q, n) = (f64::from(*chunk), f64::from(prompts));
+        let shape = Shape {
+            tokens: row.rows + prompts * chunk,
+            rows: row.rows + prompts,
+            pairs: n * (q * before + q * q / 2.0),
+            prefill_context: n * before,
+            ..decode
+        };
+        before += q;
+        shape
+    };
+    Some(chunks.iter().map(step).collect())
+}
+
+/// Columns before those of a mode: the front end's request and prompt token, and the row.
+const COMMON: usize = 3;
+/// Columns of attention: decode context, pairs, prefill context.
+const ATTENTION: usize = 3;
+/// Knots closer than this are one.
+const KNOT_RATIO: f64 = 1.12;
+
+/// Where each coefficient stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Form {
+    scheduler: EngineConfig,
+    graphs: Option<Cudagraphs>,
+    /// Knots of G: eager, full, piecewise.
+    knots: [Vec<u32>; 3],
+}
+
+fn mode(execution: Execution) -> usize {
+    match execution {
+        Execution::Eager => 0,
+        Execution::Full => 1,
+        Execution::Piecewise => 2,
+    }
+}
+
+impl Form {
+    /// With knots where batches were measured.
+    #[must_use]
+    pub fn new(scheduler: &EngineConfig, graphs: bool, rows: &[Measurement]) -> Form {
+        let (seats, budget) = (scheduler.max_num_seqs, scheduler.max_num_batched_tokens);
+        let usual = || {
+            let kinds = CudagraphMode::FullAndPiecewise;
+            Cudagraphs::with_default_sizes(kinds, seats, budget, Cudagraphs::CEILING)
+        };
+        let mut form = Form { scheduler: scheduler.clone(), graphs: graphs.then(usual), knots: Default::default() };
+        let mut seen: [Vec<u32>; 3] = Default::default();
+        for row in rows.iter().filter(|row| !row.held_out) {
+            for shape in steps(row, scheduler).into_iter().flatten() {
+                let (execution, tokens) = form.pad(&shape);
+                seen[mode(execution)].push(tokens);
+            }
+        }
+        form.knots = seen.map(thinned);
+        form
+    }
+
+    fn pad(&self, shape: &Shape) -> (Execution, u32) {
+        let eager = (Execution::Eager, shape.tokens);
+        self.graphs.as_ref().map_or(eager, |graphs| graphs.pad_counts(shape.tokens, shape.rows))
+    }
+
+    /// Coefficients.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.knots_from(self.knots.len())
+    }
+
+    /// Where attention's columns of a mode begin: mixed batches run on the same kernels, whether piecewise or eager.
+    fn attention_from(mode: usize) -> usize {
+        COMMON + if mode == 1 { ATTENTION } else { 0 }
+    }
+
+    fn knots_from(&self, mode: usize) -> usize {
+        COMMON + 2 * ATTENTION + self.knots[..mode].iter().map(Vec::len).sum::<usize>()
+    }
+
+    /// The features of a measured time. None for one that this form does not describe.
+    #[must_use]
+    pub fn features(&self, row: &Measurement) -> Option<Vec<f64>> {
+        if row.kind == Kind::Wait {
+            return None;
+        }
+        let mut features = vec![0.0; self.width()];
+        if row.kind == Kind::Prompt {
+            features[0] = 1.0;
+            features[1] = f64::from(row.prompt_tokens);
+        }
+        for shape in steps(row, &self.scheduler)? {
+            let (execution, tokens) = self.pad(&shape);
+            let mode = mode(execution);
+            features[2] += f64::from(shape.rows);
+            let attention = Self::attention_from(mode);
+            features[attention] += shape.decode_context;
+            features[attention + 1] += shape.pairs;
+            features[attention + 2] += shape.prefill_context;
+            let from = self.knots_from(mode);
+            for (knot, share) in hats(&self.knots[mode], tokens) {
+                features[from + knot] += share;
+            }
+        }
+        Some(features)
+    }
+
+    /// What of a predicted time each factor scales, in the order of [`Knob::ALL`].
+    #[must_use]
+    pub fn parts(&self, features: &[f64], coefficients: &[f64]) -> [f64; 6] {
+        let of = |i: usize| features[i] * coefficients[i];
+        let mut parts = [0.0; 6];
+        for mode in 0..3 {
+            let range = self.knots_from(mode)..self.knots_from(mode + 1);
+            let floor = coefficients.get(range.start).copied().unwrap_or(0.0);
+            let steps: f64 = features[range.clone()].iter().sum();
+            if !range.is_empty() {
+                parts[0] += steps * floor;
+                parts[1] += range.map(of).sum::<f64>() - steps * floor;
+            }
+        }
+        for attention in [Self::attention_from(0), Self::attention_from(1)] {
+            parts[2] += of(attention);
+            parts[3] += of(attention + 1) + of(attention + 2);
+        }
+        parts[4] = of(2);
+        parts[5] = of(0) + of(1);
+        debug_assert_eq!(Knob::ALL[5], Knob::FrontEnd);
+        parts
+    }
+
+    fn coefficients(&self, mode: usize, values: &[f64]) -> Coefficients {
+        let digits = |value: f64| rounded(value, 6);
+        let from = self.knots_from(mode);
+        let knots = self.knots[mode].iter().enumerate();
+        let attention = Self::attention_from(mode);
+        Coefficients {
+            base_us: 0.0,
+            batch_token_knots: knots.map(|(i, n)| (f64::from(*n), digits(values[from + i]))).collect(),
+            decode_context_token_us: digits(values[attention]),
+            prefill_pair_us: digits(values[attention + 1]),
+            prefill_context_token_us: digits(values[attention + 2]),
+            row_us: digits(values[2]),
+            sampled_row_us: 0.0,
+        }
+    }
+
+    /// The step time of these coefficients. A mode in which nothing was measured costs what the one next to it does.
+    #[must_use]
+    pub fn step_time(&self, values: &[f64]) -> StepTime {
+        let filled = |mode: usize, instead: [usize; 2]| {
+            let measured = |mode: &usize| !self.knots[*mode].is_empty();
+            let from = std::iter::once(mode).chain(instead).find(measured).unwrap_or(mode);
+            self.coefficients(from, values)
+        };
+        let settings = GraphSettings {
+            mode: CudagraphMode::FullAndPiecewise,
+            sizes: Vec::new(),
+            ceiling: Cudagraphs::CEILING,
+        };
+        let graphs = self.graphs.as_ref().map(|_| {
+            GraphTimes::new(settings, filled(1, [2, 0]), filled(2, [0, 1]), &self.scheduler)
+        });
+        StepTime { eager: filled(0, [2, 1]), graphs, host: HostCost::default(), hardware: None }
+    }
+
+    /// The front end of these coefficients.
+    ///
+    /// # Errors
+    /// A latency that is no time.
+    pub fn front_end(values: &[f64]) -> Result<FrontEnd, TimeError> {
+        Ok(FrontEnd {
+            request: Nanos::from_seconds((values[0] / 1e6 * 1e6).round() / 1e6)?,
+            prompt_token_us: rounded(values[1], 6),
+            output_token: Nanos::ZERO,
+        })
+    }
+}
+
+/// Sorted, each once, those too close to the one before left out; the last one stays.
+fn thinned(mut tokens: Vec<u32>) -> Vec<u32> {
+    tokens.sort_unstable();
+    tokens.dedup();
+    let mut kept: Vec<u32> = Vec::new();
+    for &n in &tokens {
+        if kept.last().is_none_or(|last| f64::from(n) >= KNOT_RATIO * f64::from(*last)) {
+            kept.push(n);
+        }
+    }
+    if let (Some(most), Some(last)) = (tokens.last(), kept.last_mut()) {
+        *last = *most;
+    }
+    kept
+}
+
+/// The hat functions at `tokens`: their weights add to 1.
+fn hats(knots: &[u32], tokens: u32) -> Vec<(usize, f64)> {
+    let after = knots.partition_point(|knot| *knot <= tokens);
+    match (after.checked_sub(1), knots.get(after)) {
+        (Some(left), Some(right)) => {
+            let share = f64::from(tokens - knots[left]) / f64::from(right - knots[left]);
+            vec![(left, 1.0 - share), (after, share)]
+        }
+        (Some(last), None) => vec![(last, 1.0)],
+        (None, Some(_)) => vec![(0, 1.0)],
+        (None, None) => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hats_add_to_one_between_and_beyond() {
+        assert_eq!(hats(&[10, 20], 15), [(0, 0.5), (1, 0.5)]);
+        assert_eq!(hats(&[10, 20], 5), [(0, 1.0)]);
+        assert_eq!(hats(&[10, 20], 25), [(1, 1.0)]);
+        assert_eq!(thinned(vec![100, 1, 2, 104, 105, 100]), [1, 2, 105]);
+    }
+}

@@ -1,0 +1,157 @@
+//! From the rows of a sweep to a step time: which form, its coefficients, and how well they are known.
+
+use super::data::{Kind, Measurement, median};
+use super::form::Form;
+use crate::least_squares::{Fit, Row, fit_weighted};
+use nalgebra::{Cholesky, DMatrix, DVector};
+use scaleproof_sim::engine::EngineConfig;
+use scaleproof_sim::profile::uncertainty::{Factor, Knob, Uncertainty};
+use scaleproof_sim::profile::{FitError, rounded};
+
+/// The steps' costs.
+#[derive(Clone, Debug)]
+pub struct Solved {
+    /// The form.
+    pub form: Form,
+    /// Its coefficients.
+    pub fit: Fit,
+    /// Whether graphs are part of it.
+    pub graphs: bool,
+    /// Mean squared weighted residual.
+    pub cost: f64,
+}
+
+/// A row with what the fit makes of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judged {
+    /// As measured.
+    pub row: Measurement,
+    /// As fitted.
+    pub fitted_us: f64,
+}
+
+impl Judged {
+    /// Fitted over measured, less 1.
+    #[must_use]
+    pub fn relative_error(&self) -> f64 {
+        self.fitted_us / self.row.time_us - 1.0
+    }
+}
+
+/// What the form of the model may miss in any step, as a share.
+const MODEL_SD: f64 = 0.003;
+/// Standard deviation of a factor's logarithm before a sweep.
+const PRIOR_SD: f64 = 0.5;
+/// A form with graphs has more coefficients: it must leave so much less.
+const GRAPHS_GAIN: f64 = 0.8;
+
+/// Fits both forms; graphs are taken if the rest is clearly smaller with them. None if there is nothing to fit.
+#[must_use]
+pub fn solve(rows: &[Measurement], scheduler: &EngineConfig) -> Option<Solved> {
+    let plain = solve_form(rows, scheduler, false)?;
+    match solve_form(rows, scheduler, true) {
+        Some(graphs) if graphs.cost < GRAPHS_GAIN * plain.cost => Some(graphs),
+        _ => Some(plain),
+    }
+}
+
+fn solve_form(rows: &[Measurement], scheduler: &EngineConfig, graphs: bool) -> Option<Solved> {
+    let form = Form::new(scheduler, graphs, rows);
+    let usable = |row: &&Measurement| !row.held_out && row.time_us > 0.0;
+    let pairs: Vec<(&Measurement, Row)> = rows
+        .iter()
+        .filter(usable)
+        .filter_map(|row| Some((row, Row { features: form.features(row)?, target: row.time_us })))
+        .collect();
+    let fitted: Vec<Row> = pairs.iter().map(|(_, row)| row.clone()).collect();
+    // First all alike, then each by how far its kind spreads about that.
+    let first = fit_weighted(&fitted, &vec![1.0; fitted.len()])?;
+    let error = |row: &Row| first.predict(&row.features) / row.target - 1.0;
+    let spread = |kind: Kind| {
+        let of_kind = pairs.iter().filter(|(m, _)| m.kind == kind);
+        let errors: Vec<f64> = of_kind.map(|(_, row)| error(row).abs()).collect();
+        1.4826 * median(&errors).unwrap_or(0.0)
+    };
+    let spreads = [Kind::Prompt, Kind::Decode, Kind::Mixed].map(|kind| (kind, spread(kind)));
+    let sd = |row: &Measurement| {
+        let of_kind = spreads.iter().find(|(kind, _)| *kind == row.kind).map_or(0.0, |(_, sd)| *sd);
+        let own = if row.samples >= 5 { row.relative_sd } else { of_kind };
+        own.hypot(MODEL_SD)
+    };
+    let weights: Vec<f64> = pairs.iter().map(|(row, _)| (MODEL_SD / sd(row)).powi(2)).collect();
+    let fit = fit_weighted(&fitted, &weights)?;
+    let squares = fitted.iter().zip(&weights).map(|(row, weight)| {
+        let residual = fit.predict(&row.features) / row.target - 1.0;
+        // Beyond three deviations by the size, so that one bad row decides nothing.
+        let z = residual.abs() * weight.sqrt() / MODEL_SD;
+        if z < 3.0 { z * z } else { 6.0 * z - 9.0 }
+    });
+    let cost = squares.sum::<f64>() / fitted.len().max(1) as f64;
+    Some(Solved { form, fit, graphs, cost })
+}
+
+impl Solved {
+    /// Every row that the form describes, with what it makes of it.
+    #[must_use]
+    pub fn judge(&self, rows: &[Measurement]) -> Vec<Judged> {
+        let judged = |row: &Measurement| {
+            let fitted_us = self.fit.predict(&self.form.features(row)?);
+            Some(Judged { row: row.clone(), fitted_us })
+        };
+        rows.iter().filter(|row| row.time_us > 0.0).filter_map(judged).collect()
+    }
+
+    /// The joint uncertainty of the factors: with f the logarithms of the factors and C the shares of each row's time
+    /// that they scale, C f is normal about the residuals.
+    #[must_use]
+    pub fn uncertainty(&self, rows: &[Measurement]) -> Uncertainty {
+        let width = Knob::ALL.len();
+        let mut gram = DMatrix::from_diagonal(&DVector::from_element(width, PRIOR_SD.powi(-2)));
+        let judged = self.judge(rows);
+        let fitted = || judged.iter().filter(|judged| !judged.row.held_out);
+        let errors: Vec<f64> = fitted().map(|judged| judged.relative_error().abs()).collect();
+        let usual = 1.4826 * median(&errors).unwrap_or(0.0);
+        for judged in fitted() {
+            let Some(features) = self.form.features(&judged.row) else { continue };
+            let parts = self.form.parts(&features, &self.fit.coefficients);
+            let shares = DVector::from_iterator(width, parts.iter().map(|part| part / judged.fitted_us.max(1e-9)));
+            let sd = judged.row.relative_sd.hypot(usual).hypot(MODEL_SD);
+            gram += &shares * shares.transpose() / (sd * sd);
+        }
+        let covariance = gram.try_inverse().and_then(Cholesky::new).map(|cholesky| cholesky.l());
+        let deviations = covariance
+            .unwrap_or_else(|| DMatrix::from_diagonal(&DVector::from_element(width, PRIOR_SD)));
+        let factor = |i: usize| Factor {
+            knob: Knob::ALL[i],
+            prior_sd: PRIOR_SD,
+            deviations: (0..=i).map(|j| rounded(deviations[(i, j)], 4)).collect(),
+        };
+        Uncertainty { factors: (0..width).map(factor).collect() }
+    }
+}
+
+/// The median error by kind of step of the rows that were fitted, or of those held out.
+#[must_use]
+pub fn errors_by_kind(judged: &[Judged], held_out: bool) -> Vec<FitError> {
+    let suffix = if held_out { ", held out" } else { "" };
+    let of_kind = |kind: Kind| {
+        let of = judged.iter().filter(|j| j.row.kind == kind && j.row.held_out == held_out);
+        let errors: Vec<f64> = of.map(|j| j.relative_error().abs()).collect();
+        let median_relative = rounded(median(&errors)?, 3);
+        Some(FitError { kind: format!("{} step{suffix}", kind.word()), count: errors.len() as u32, median_relative })
+    };
+    [Kind::Prompt, Kind::Decode, Kind::Mixed].into_iter().filter_map(of_kind).collect()
+}
+
+/// How many steps a prompt waits until its first one begins, in the mean, beyond the front end: half a step if the
+/// engine schedules a step when the one before has ended, one more if it does so while that runs. None without waits.
+#[must_use]
+pub fn steps_waited(rows: &[Measurement], front_end_us: impl Fn(u32) -> f64) -> Option<f64> {
+    let waits: Vec<f64> = rows
+        .iter()
+        .filter(|row| row.kind == Kind::Wait && row.context > 0.0)
+        // `context` of a wait is the usual step.
+        .map(|row| (row.time_us - front_end_us(row.prompt_tokens)) / row.context)
+        .collect();
+    median(&waits)
+}

@@ -1,0 +1,396 @@
+//! What an engine's scheduler is set to, found from outside: seats, token budget, prefix cache, KV blocks.
+
+use super::lab::{Answer, Ask, Lab, SweepError, gaps_us};
+use super::data::median;
+use scaleproof_pack::experiment::EngineFacts;
+use scaleproof_sim::engine::EngineConfig;
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// The scheduler's settings.
+    pub scheduler: EngineConfig,
+    /// The engine and its version, as it says.
+    pub version: Option<String>,
+    /// The model, as it says.
+    pub model: Option<String>,
+    /// How each setting was found, in words.
+    pub notes: Vec<String>,
+}
+
+/// First rough times, to plan with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pace {
+    /// A decode step of one row, seconds.
+    pub step_s: f64,
+    /// A prompt's token, seconds.
+    pub token_s: f64,
+    /// From sending a short prompt to its token, seconds.
+    pub ttft_s: f64,
+}
+
+/// Seats are looked for up to here.
+const SEATS_MAX: u32 = 2048;
+/// A token budget is looked for up to here.
+const BUDGET_MAX: u32 = 65_536;
+/// Below this a chunk is not told from a decode step.
+const CHUNK_MIN: u32 = 128;
+/// A gap so many times the usual one holds a prompt's chunk.
+const LONG_GAP: f64 = 1.25;
+
+/// Measures the pace: the reference point and a prompt.
+///
+/// # Errors
+/// As [`Lab::open`].
+pub fn pace(lab: &mut Lab<'_>, longest: u32) -> Result<Pace, SweepError> {
+    let step_s = lab.reference()?.step_us / 1e6;
+    let long = 1024.min(longest / 2).max(64);
+    let asks: Vec<Ask> = [16, long, 16, long].map(|input| Ask::new(None, input, 1)).to_vec();
+    let answers = lab.closed(1, &asks)?;
+    let least = |input: u32| {
+        answers.iter().filter(|a| a.input == input).map(Answer::ttft_s).fold(f64::INFINITY, f64::min)
+    };
+    let (short_s, long_s) = (least(16), least(long));
+    if !(short_s.is_finite() && long_s.is_finite()) {
+        return Err(SweepError::Unusable(format!(
+            "the first prompts: found no answer to one of 16 or {long} tokens; expected both to be served"
+        )));
+    }
+    Ok(Pace { step_s, token_s: ((long_s - short_s) / f64::from(long - 16)).max(step_s * 1e-4), ttft_s: short_s })
+}
+
+/// Finds every setting, as far as time allows.
+///
+/// # Errors
+/// As [`Lab::open`], and settings that cannot be found.
+pub fn find(lab: &mut Lab<'_>, facts: &EngineFacts, pace: Pace) -> Result<Found, SweepError> {
+    let mut scheduler = EngineConfig { async_scheduling: true, ..EngineConfig::default() };
+    let mut notes = Vec::new();
+    scheduler.max_model_len = facts.max_model_len.unwrap_or(scheduler.max_model_len);
+    let told = if facts.max_model_len.is_some() { "told" } else { "not told: the usual one is taken" };
+    notes.push(format!("max_model_len {}: {told}", scheduler.max_model_len));
+    scheduler.block_size = facts.block_size.unwrap_or(16);
+    if facts.block_size.is_none() {
+        notes.push("block_size 16: not told, the usual one is taken; the pool's tokens are measured".to_owned());
+    }
+    let (seats, at_least) = seats(lab, scheduler.max_model_len)?;
+    scheduler.max_num_seqs = seats;
+    notes.push(format!("max_num_seqs {seats}: {}measured by a burst", if at_least { "at least, " } else { "" }));
+    let chunks = Chunks { pace, longest: scheduler.max_model_len };
+    chunks.find(lab, &mut scheduler, &mut notes)?;
+    scheduler.enable_prefix_caching = prefix_cache(lab, pace, scheduler.max_model_len)?;
+    let cache = if scheduler.enable_prefix_caching { "on" } else { "off" };
+    notes.push(format!("prefix cache {cache}: measured by repeated prompts"));
+    if facts.prefix_cache.is_some_and(|told| told != scheduler.enable_prefix_caching) {
+        notes.push("the engine says otherwise of its prefix cache: what was measured is taken".to_owned());
+    }
+    blocks(lab, facts, pace, &mut scheduler, &mut notes)?;
+    Ok(Found { scheduler, version: facts.version.clone(), model: facts.model.clone(), notes })
+}
+
+/// Requests that run at once at most; true if there may be more.
+fn seats(lab: &mut Lab<'_>, longest: u32) -> Result<(u32, bool), SweepError> {
+    let mut asked = 64;
+    loop {
+        // A block of 16 tokens each, so that memory hardly limits them.
+        let (input, output) = (4, 12.min(longest.saturating_sub(4)).max(2));
+        let asks = vec![Ask::new(Some(0.0), input, output); asked as usize];
+        let answers = lab.open(&asks)?;
+        let together = most_at_once(&answers);
+        if together < asked {
+            return Ok((together.max(1), false));
+        }
+        if asked >= SEATS_MAX {
+            return Ok((asked, true));
+        }
+        asked *= 2;
+    }
+}
+
+/// The most requests between their first and their last token at one moment.
+fn most_at_once(answers: &[Answer]) -> u32 {
+    let mut edges: Vec<(f64, i32)> = Vec::new();
+    for answer in answers {
+        if let (Some(first), Some(last)) = (answer.tokens_s.first(), answer.tokens_s.last()) {
+            edges.extend([(*first, 1), (*last, -1)]);
+        }
+    }
+    // Begins before ends at the same moment.
+    edges.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
+    let mut now = 0;
+    edges.iter().fold(0, |most, (_, change)| {
+        now += change;
+        most.max(now)
+    }) as u32
+}
+
+struct Chunks {
+    pace: Pace,
+    longest: u32,
+}
+
+impl Chunks {
+    /// The token budget and the part of it that one prompt may have.
+    fn find(
+        &self,
+        lab: &mut Lab<'_>,
+        scheduler: &mut EngineConfig,
+        notes: &mut Vec<String>,
+    ) -> Result<(), SweepError> {
+        let most = (self.longest / 2).min(BUDGET_MAX).max(CHUNK_MIN);
+        let (one, bounded) = self.largest(lab, CHUNK_MIN, most, 1)?;
+        if !bounded {
+            scheduler.max_num_batched_tokens = one + 1;
+            notes.push(format!("max_num_batched_tokens at least {}: no longer prompt was tried", one + 1));
+            return Ok(());
+        }
+        if self.steps(lab, one + 64, 2)? > 1 {
+            scheduler.max_num_batched_tokens = one + 1;
+            notes.push(format!("max_num_batched_tokens {}: measured, where TTFT bends", one + 1));
+            return Ok(());
+        }
+        // One prompt may not have the whole budget.
+        scheduler.long_prefill_token_threshold = one;
+        let (all, bounded) = self.largest(lab, one, BUDGET_MAX, one)?;
+        scheduler.max_num_batched_tokens = all + 1;
+        let least = if bounded { "" } else { "at least " };
+        notes.push(format!("long_prefill_token_threshold {one}: measured, where TTFT bends"));
+        notes.push(format!("max_num_batched_tokens {least}{}: measured by prompts together", all + 1));
+        Ok(())
+    }
+
+    /// The most prompt tokens that one step takes beside one decode row, in pieces of at most `piece` tokens (1: in
+    /// one piece); false if `most` fit.
+    fn largest(
+        &self,
+        lab: &mut Lab<'_>,
+        from: u32,
+        most: u32,
+        piece: u32,
+    ) -> Result<(u32, bool), SweepError> {
+        let pieces = |tokens: u32| if piece == 1 { 1 } else { tokens.div_ceil(piece) };
+        let (mut fits, mut above) = (from, None);
+        while above.is_none() {
+            let next = fits.saturating_mul(2).min(most);
+            let costly = f64::from(next) * self.pace.token_s > lab.budget_s / 40.0;
+            if next == fits || costly {
+                return Ok((fits, false));
+            }
+            if self.steps(lab, next, pieces(next))? <= 1 { fits = next } else { above = Some(next) }
+        }
+        let mut above = above.unwrap_or(most);
+        while above - fits > 1 {
+            let middle = fits.midpoint(above);
+            // Equal pieces, so that they come at the same moment.
+            let count = pieces(middle);
+            let tokens = middle / count * count;
+            if tokens <= fits {
+                break;
+            }
+            if self.steps(lab, tokens, count)? <= 1 { fits = tokens } else { above = tokens }
+        }
+        Ok((fits, true))
+    }
+
+    /// Steps that `tokens` prompt tokens take in equal pieces at once, beside one decode row: the median of three.
+    fn steps(&self, lab: &mut Lab<'_>, tokens: u32, pieces: u32) -> Result<u32, SweepError> {
+        let mut found = Vec::new();
+        for _ in 0..3 {
+            let waits = (self.pace.ttft_s + f64::from(tokens) * self.pace.token_s) / self.pace.step_s;
+            let output = (40.0 + waits).min(4000.0) as u32 + tokens / 256;
+            let at_s = self.pace.ttft_s + 8.0 * self.pace.step_s;
+            let mut asks = vec![Ask::new(Some(0.0), 16, output)];
+            asks.extend(vec![Ask::new(Some(at_s), tokens / pieces, 1); pieces as usize]);
+            let answers = lab.open(&asks)?;
+            found.extend(chunk_steps(&answers).map(f64::from));
+            if found.len() == 2 && (found[0] - found[1]).abs() < 0.5 {
+                break;
+            }
+        }
+        let Some(steps) = median(&found) else {
+            return Err(SweepError::Unusable(format!(
+                "the token budget: found no answer to {pieces} prompts of {tokens} tokens in all beside a running one; \
+                 expected them to be served"
+            )));
+        };
+        Ok(steps as u32)
+    }
+}
+
+/// Steps that the later requests' prompts took, seen by the first one's tokens. None if they were not served.
+fn chunk_steps(answers: &[Answer]) -> Option<u32> {
+    let (stream, prompts) = answers.split_first().filter(|(stream, _)| stream.index == 0)?;
+    let last = prompts.iter().filter_map(|prompt| prompt.tokens_s.first()).fold(None, |most: Option<f64>, at| {
+        Some(most.map_or(*at, |most| most.max(*at)))
+    })?;
+    let gaps = gaps_us(&stream.tokens_s);
+    let usual = median(&gaps)?;
+    let end = nearest(&stream.tokens_s, last)?;
+    // The gap before token `end` is the last step's, however short; those before it that are long are its chunks'.
+    let before = gaps.get(..end.checked_sub(1)?)?;
+    let long = before.iter().rev().take_while(|gap| **gap > LONG_GAP * usual).count();
+    Some(long as u32 + 1)
+}
+
+/// The position of the time nearest to `at`.
+pub fn nearest(times_s: &[f64], at: f64) -> Option<usize> {
+    let after = times_s.partition_point(|time| *time < at);
+    let candidates = [after.checked_sub(1), Some(after).filter(|i| *i < times_s.len())];
+    candidates.into_iter().flatten().min_by(|a, b| {
+        let off = |i: usize| (times_s[i] - at).abs();
+        off(*a).total_cmp(&off(*b))
+    })
+}
+
+/// Whether a repeated prompt is faster than a new one, or said to be cached.
+fn prefix_cache(lab: &mut Lab<'_>, pace: Pace, longest: u32) -> Result<bool, SweepError> {
+    let wanted = (4.0 * (pace.step_s + pace.ttft_s) / pace.token_s).clamp(256.0, 8192.0) as u32;
+    let input = wanted.min(longest / 2).max(64);
+    let asks: Vec<Ask> =
+        (0..6).map(|i| Ask { prompt: Some(i / 2), ..Ask::new(None, input, 1) }).collect();
+    let answers = lab.closed(1, &asks)?;
+    let ttft = |again: usize| {
+        let of: Vec<f64> = answers.iter().filter(|a| a.index % 2 == again).map(Answer::ttft_s).collect();
+        median(&of)
+    };
+    let said = answers.iter().any(|answer| answer.index % 2 == 1 && answer.cached > 0);
+    let faster = ttft(0).zip(ttft(1)).is_some_and(|(new, again)| again < 0.7 * new);
+    Ok(said || faster)
+}
+
+/// Reads or measures the KV blocks: prompts fill the pool, then come again, the last one first; those that are
+/// found again are what it holds.
+fn blocks(
+    lab: &mut Lab<'_>,
+    facts: &EngineFacts,
+    pace: Pace,
+    scheduler: &mut EngineConfig,
+    notes: &mut Vec<String>,
+) -> Result<(), SweepError> {
+    let size = scheduler.block_size;
+    let told = facts.num_blocks.and_then(|blocks| u32::try_from(blocks).ok()).filter(|blocks| *blocks > 1);
+    let allowed = (lab.budget_s / 6.0 / pace.token_s) as u64;
+    let told_tokens = told.map(|blocks| u64::from(blocks - 1) * u64::from(size));
+    let measured = if scheduler.enable_prefix_caching && told_tokens.is_none_or(|t| t * 3 / 2 < allowed) {
+        pool_tokens(lab, told_tokens, allowed, scheduler)?
+    } else {
+        None
+    };
+    match (told, told_tokens, measured) {
+        (Some(blocks), Some(tokens), Some(found)) => {
+            let off = found as f64 / tokens as f64 - 1.0;
+            if off.abs() > 0.05 {
+                return Err(SweepError::Unusable(format!(
+                    "the KV pool: found room for {found} tokens, expected the {tokens} that the engine says it has; \
+                     run alone on one replica, without other traffic"
+                )));
+            }
+            scheduler.num_blocks = blocks;
+            notes.push(format!("num_blocks {blocks}: told, and found to {:+.1} %", 100.0 * off));
+        }
+        (Some(blocks), ..) => {
+            scheduler.num_blocks = blocks;
+            notes.push(format!("num_blocks {blocks}: told; filling the pool is not possible in the time"));
+        }
+        (None, _, Some(found)) => {
+            scheduler.num_blocks = (found / u64::from(size)).min(u64::from(EngineConfig::NUM_BLOCKS_MAX) - 1) as u32 + 1;
+            notes.push(format!("num_blocks {}: measured, room for {found} tokens", scheduler.num_blocks));
+        }
+        (None, _, None) => {
+            return Err(SweepError::Unusable(format!(
+                "the KV blocks: found neither what the engine says nor room within {allowed} tokens of prompts; expected \
+                 one of them; give --num-blocks from the server's log, or a longer --budget"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Tokens that the pool holds, once coarsely and once finely. None if it holds more than `allowed`, or says nothing.
+fn pool_tokens(
+    lab: &mut Lab<'_>,
+    told: Option<u64>,
+    allowed: u64,
+    scheduler: &EngineConfig,
+) -> Result<Option<u64>, SweepError> {
+    let longest = scheduler.max_model_len.saturating_sub(2).max(1);
+    let step = |pool: u64, parts: u64| {
+        let tokens = (pool / parts).max(u64::from(scheduler.block_size) * 4).min(u64::from(longest));
+        // One token more than blocks: they are all found again, and nothing that lasts is computed anew.
+        ((tokens as u32).next_multiple_of(scheduler.block_size) + 1).min(longest)
+    };
+    let mut pool = told.unwrap_or(16_384);
+    loop {
+        let tokens = step(pool, 32);
+        match refill(lab, tokens, pool * 5 / 4)? {
+            Some(found) => {
+                pool = found;
+                break;
+            }
+            None if pool * 4 > allowed || told.is_some() => return Ok(None),
+            None => pool *= 3,
+        }
+    }
+    if pool * 5 / 2 > allowed {
+        return Ok(Some(pool));
+    }
+    Ok(refill(lab, step(pool, 256), pool * 11 / 10)?.or(Some(pool)))
+}
+
+/// Sends `total` tokens in prompts of `tokens`, then the same again, the last first: the tokens found again. None if
+/// all are.
+fn refill(lab: &mut Lab<'_>, tokens: u32, total: u64) -> Result<Option<u64>, SweepError> {
+    let count = total.div_ceil(u64::from(tokens)).clamp(2, 100_000) as u32;
+    let tokens = tokens.max(2);
+    let order = (0..count).chain((0..count).rev());
+    let asks: Vec<Ask> =
+        order.map(|prompt| Ask { prompt: Some(prompt), ..Ask::new(None, tokens, 1) }).collect();
+    let answers = lab.closed(1, &asks)?;
+    let (new, again): (Vec<&Answer>, Vec<&Answer>) =
+        answers.iter().partition(|answer| answer.index < count as usize);
+    let cold: Vec<f64> = new.iter().map(|answer| answer.ttft_s()).collect();
+    let (Some(cold), Some(warm)) = (median(&cold), again.first().map(|answer| answer.ttft_s())) else {
+        return Ok(None);
+    };
+    let said = again.iter().any(|answer| answer.cached > 0);
+    let mut found = 0.0;
+    for answer in &again {
+        let share = if said {
+            f64::from(answer.cached) / f64::from(tokens - 1)
+        } else {
+            ((cold - answer.ttft_s()) / (cold - warm).max(1e-9)).clamp(0.0, 1.0)
+        };
+        // A prompt whose end was evicted is the last that was found.
+        found += share * f64::from(tokens - 1);
+        if share < 0.5 {
+            return Ok(Some(found as u64));
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(index: usize, tokens_s: &[f64]) -> Answer {
+        Answer { index, sent_s: 0.0, tokens_s: tokens_s.to_vec(), input: 9, cached: 0 }
+    }
+
+    #[test]
+    fn requests_at_once_are_those_between_their_tokens() {
+        let answers = [answer(0, &[1.0, 2.0]), answer(1, &[1.0, 3.0]), answer(2, &[2.5, 4.0]), answer(3, &[])];
+        assert_eq!(most_at_once(&answers), 2);
+    }
+
+    #[test]
+    fn chunks_are_counted_back_from_the_first_token() {
+        // Steps of 1, two chunks of 5 and a short last one, then a hiccup that is none of them.
+        let stream = answer(0, &[1.0, 2.0, 3.0, 8.0, 13.0, 14.1, 15.1, 22.0, 23.0]);
+        assert_eq!(chunk_steps(&[stream.clone(), answer(1, &[14.1])]), Some(3));
+        assert_eq!(chunk_steps(&[stream.clone(), answer(1, &[8.0])]), Some(1));
+        assert_eq!(chunk_steps(&[stream]), None);
+        assert_eq!(nearest(&[1.0, 2.0], 1.6), Some(1));
+        assert_eq!(nearest(&[], 1.6), None);
+    }
+}
