@@ -42,8 +42,13 @@ pub struct Study {
 impl Study {
     /// Loads the scenario and makes the pack's directory.
     pub fn open(args: &ScenarioArgs, command: &str) -> Result<Study, CommandError> {
-        use_threads(args)?;
         let loaded = input::load(&args.source)?;
+        Study::of(args, command, loaded)
+    }
+
+    /// The same of a scenario that is loaded already.
+    pub fn of(args: &ScenarioArgs, command: &str, loaded: Loaded) -> Result<Study, CommandError> {
+        use_threads(args)?;
         if command != "sweep" {
             // Only a sweep makes both experiments.
             loaded.shared_prefixes(&args.source.cache)?;
