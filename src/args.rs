@@ -4,6 +4,7 @@ use crate::commands::init::InitArgs;
 use crate::commands::live::LiveArgs;
 use crate::commands::model::ModelArgs;
 use crate::commands::size::SizeArgs;
+use crate::commands::validate::ValidateArgs;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use scaleproof_pack::import::Format as ResultFormat;
@@ -47,6 +48,11 @@ pub enum Command {
     /// Example: scaleproof size --model llama-3.1-70b --peak 36 --workload scenarios/tp2-dp4 --gpu h100,h200,b200
     /// --tp 2,4,8 --precision bf16,fp8
     Size(Box<SizeArgs>),
+    /// Judge a prediction on a live engine: predict, measure the same schedules, and say whether it holds
+    ///
+    /// Example: scaleproof validate scenarios/tp2-dp4 --target http://localhost:8000 --profile models/mine.yaml
+    /// --repeats 5
+    Validate(Box<ValidateArgs>),
     /// Explore a grid over anything in a scenario: capacity, headroom and tails of each cell
     ///
     /// Example: scaleproof whatif scenarios/tp2-dp4 --vary replicas=4..12 --vary peak=20..60
@@ -117,6 +123,7 @@ impl Command {
             | Command::Capacity(_)
             | Command::Plan(_)
             | Command::Size(_)
+            | Command::Validate(_)
             | Command::Whatif(_)
             | Command::Trace(_) => true,
             Command::Compare(_)

@@ -54,6 +54,17 @@ pub fn load(args: &SourceArgs) -> Result<Loaded, CommandError> {
     Sources::read(args)?.build(&[])
 }
 
+/// Loads the scenario in a directory as it stands there.
+pub fn load_scenario(directory: &Path) -> Result<Loaded, CommandError> {
+    Sources::of(directory)?.build(&[])
+}
+
+/// Loads the scenario that the arguments name on another engine: with this profile in the place of the scenario's.
+pub fn load_with_profile(args: &SourceArgs, profile: Option<&Path>) -> Result<Loaded, CommandError> {
+    let sources = Sources { profile: profile.map(Path::to_owned), ..Sources::read(args)? };
+    sources.build(&[])
+}
+
 /// Loads a scenario with its trace, if that is where the manifest says.
 pub fn load_with_trace_if_there(directory: &Path) -> Result<Loaded, CommandError> {
     let sources = Sources::of(directory)?;
@@ -77,6 +88,8 @@ pub struct Sources {
     scenario_text: String,
     scenario: Document,
     seed: Option<u64>,
+    /// The profile to take instead of the scenario's.
+    profile: Option<PathBuf>,
     /// The trace to replay instead of the manifest's.
     trace: Option<PathBuf>,
     /// Traces are large: variants share them.
@@ -116,6 +129,7 @@ impl Sources {
             scenario_text,
             scenario,
             seed: None,
+            profile: None,
             trace: None,
             traces: Mutex::default(),
         })
@@ -147,7 +161,8 @@ impl Sources {
             document.set(field, &axis.values[value], &option).map_err(CommandError::bad_input)?;
         }
         set_mixes(&mut manifest, settings)?;
-        let path = self.directory.join(Scenario::profile_path(&scenario).map_err(CommandError::bad_input)?);
+        let named = Scenario::profile_path(&scenario).map_err(CommandError::bad_input)?;
+        let path = self.profile.clone().unwrap_or_else(|| self.directory.join(named));
         let (profile_text, mut profile) = read_document(&path)?;
         for (field, value, option) in of_profile {
             profile.knows(field, &option, Profile::of).map_err(CommandError::bad_input)?;

@@ -42,6 +42,7 @@ fn main() -> ExitCode {
         Command::Capacity(args) => commands::capacity::run(args),
         Command::Plan(args) => commands::plan::run(args),
         Command::Size(args) => commands::size::run(args),
+        Command::Validate(args) => commands::validate::run(args),
         Command::Whatif(args) => commands::whatif::run(args),
         Command::Compare(args) => commands::compare::run(args),
         Command::Analyze(args) => commands::analyze::run(args),

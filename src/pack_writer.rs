@@ -123,7 +123,8 @@ pub fn write_point(
     files::write(&directory.join(files::PAGE), point_html(&page).as_bytes())
 }
 
-fn write_timeline(file: Pending, rows: &[TimelineRow]) -> io::Result<Pending> {
+/// Writes timeline.csv, and hands the file back to be kept.
+pub fn write_timeline(file: Pending, rows: &[TimelineRow]) -> io::Result<Pending> {
     let mut csv = TimelineCsv::new(file)?;
     rows.iter().try_for_each(|row| csv.row(row))?;
     csv.finish()

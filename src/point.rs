@@ -96,6 +96,20 @@ impl Point {
         })
     }
 
+    /// The very schedule that `report` is of, its warm-up as long as it had to be.
+    pub fn schedule_of_report(&self, loaded: &Loaded, report: &Report) -> Result<Schedule, CommandError> {
+        for schedule in self.schedules(loaded) {
+            let schedule = schedule?;
+            if report.facts.schedule_hash.as_ref() == Some(&schedule.hash) {
+                return Ok(schedule);
+            }
+        }
+        Err(CommandError::could_not_run(format!(
+            "{}: found a report of another schedule; expected the point's own; simulate it again",
+            self.name(loaded)
+        )))
+    }
+
     fn schedule_of(&self, loaded: &Loaded, manifest: &Manifest) -> Result<Schedule, CommandError> {
         Schedule::generate(manifest, self.load, self.run, loaded.trace.as_deref(), self.shared_prefixes)
             .map_err(|error| match error {

@@ -49,6 +49,11 @@ impl Study {
     /// The same without threads of its own.
     pub fn over(args: &ScenarioArgs, command: &str) -> Result<Study, CommandError> {
         let loaded = input::load(&args.source)?;
+        Study::of(args, command, loaded)
+    }
+
+    /// The same of a scenario that is loaded already.
+    pub fn of(args: &ScenarioArgs, command: &str, loaded: Loaded) -> Result<Study, CommandError> {
         if command != "sweep" {
             // Only a sweep makes both experiments.
             loaded.shared_prefixes(&args.source.cache)?;

@@ -1,6 +1,6 @@
 //! Confidence intervals.
 
-use statrs::distribution::{ContinuousCDF, StudentsT};
+use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
 /// The standard normal's 97.5 % point.
 const Z_95: f64 = 1.959_963_984_540_054;
@@ -26,6 +26,18 @@ pub fn wilson_95(passing: u64, n: u64) -> Option<(f64, f64)> {
 #[must_use]
 pub fn t_upper_tail(t: f64, degrees_of_freedom: f64) -> f64 {
     StudentsT::new(0.0, 1.0, degrees_of_freedom).map_or(1.0, |student| student.sf(t))
+}
+
+/// The point of Student's t below which the share `p` lies; infinite for fewer than one degree of freedom.
+#[must_use]
+pub fn t_quantile(p: f64, degrees_of_freedom: f64) -> f64 {
+    StudentsT::new(0.0, 1.0, degrees_of_freedom).map_or(f64::INFINITY, |student| student.inverse_cdf(p))
+}
+
+/// The point of the standard normal below which the share `p`, between 0 and 1, lies.
+#[must_use]
+pub fn normal_quantile(p: f64) -> f64 {
+    Normal::standard().inverse_cdf(p)
 }
 
 /// The 95 % interval of a mean by Student's t, from independent values; None for fewer than two.
@@ -67,6 +79,13 @@ mod tests {
             assert!((found - tail).abs() < 1e-6, "t {t}, {dof} degrees: {found}, expected {tail}");
         }
         assert!(t_upper_tail(1e300, 19.0) < 1e-12);
+    }
+
+    #[test]
+    fn the_quantiles_agree_with_tables() {
+        assert!((normal_quantile(0.975) - Z_95).abs() < 1e-6);
+        assert!((t_quantile(0.95, 4.0) - 2.131_847).abs() < 1e-4);
+        assert_eq!(t_quantile(0.95, 0.0), f64::INFINITY);
     }
 
     #[test]

@@ -45,6 +45,7 @@ pub mod time;
 pub mod timeline;
 pub mod trace;
 pub mod trend;
+pub mod verdict;
 pub mod whatif;
 pub mod workload;
 pub mod yaml;

@@ -18,4 +18,5 @@ pub mod simulate;
 pub mod size;
 pub mod sweep;
 pub mod trace;
+pub mod validate;
 pub mod whatif;

@@ -3,7 +3,8 @@
 use super::{Distance, Quantity};
 
 /// Kolmogorov-Smirnov between two sorted lists; None if one is empty.
-pub(super) fn between(quantity: Quantity, a: &[f64], b: &[f64]) -> Distance {
+#[must_use]
+pub fn between(quantity: Quantity, a: &[f64], b: &[f64]) -> Distance {
     let mut greatest = 0.0f64;
     let (mut i, mut j) = (0, 0);
     while i < a.len() && j < b.len() {

@@ -17,6 +17,7 @@ mod side;
 #[cfg(test)]
 mod tests;
 
+pub use distance::between as distance;
 pub use metric::{Level, Metric, Quantity};
 pub use side::{Side, SideError};
 
@@ -27,8 +28,6 @@ use std::fmt;
 
 /// Replicates of the bootstrap: the 25th from either end bounds 95 %.
 pub const REPLICATES: usize = 1_000;
-/// Replicates left out at either end.
-const TAIL: usize = REPLICATES / 40;
 
 /// What the caller decides.
 #[derive(Clone, Copy, Debug, Default)]
@@ -157,11 +156,54 @@ impl fmt::Display for CompareError {
 
 impl std::error::Error for CompareError {}
 
-/// Compares two sides.
+/// What a bootstrap of two sides gave: the observed values and those of each replicate, for whoever judges them.
+#[derive(Clone, Debug)]
+pub struct Replicates {
+    /// Whether requests were drawn in pairs.
+    pub paired: bool,
+    /// Requests drawn in each replicate, as in [`Comparison::requests`].
+    pub requests: usize,
+    /// Consecutive requests drawn together.
+    pub block_requests: usize,
+    /// Scope after scope (all attempts, then the classes by name), each in the order of [`Metric::all`].
+    pub metrics: Vec<Replicated>,
+}
+
+/// A metric of both sides, observed and drawn again.
+#[derive(Clone, Debug)]
+pub struct Replicated {
+    /// Of the first side and of the second.
+    pub observed: (Option<f64>, Option<f64>),
+    /// The same of the replicates in which both are defined.
+    pub drawn: Vec<(f64, f64)>,
+}
+
+/// Draws `count` replicates of two sides.
 ///
 /// # Errors
 /// Sides with different classes, or with schedules not known to be the same unless `options` allow it.
-pub fn compare(a: &Side, b: &Side, options: &Options) -> Result<Comparison, CompareError> {
+pub fn replicates(a: &Side, b: &Side, options: &Options, count: usize) -> Result<Replicates, CompareError> {
+    let paired = check(a, b, options)?;
+    let places = Places::new(a, b, paired);
+    let (sorted_a, sorted_b) = (Sorted::new(a, &places.a), Sorted::new(b, &places.b));
+    let mut draws = Draws::new(&places, options.seed);
+    let observed = evaluate(&sorted_a, &sorted_b, &draws);
+    let mut metrics: Vec<Replicated> = observed
+        .into_iter()
+        .map(|observed| Replicated { observed, drawn: Vec::with_capacity(count) })
+        .collect();
+    for _ in 0..count {
+        draws.next();
+        for (metric, pair) in metrics.iter_mut().zip(evaluate(&sorted_a, &sorted_b, &draws)) {
+            metric.drawn.extend(pair.0.zip(pair.1));
+        }
+    }
+    let (requests, block_requests) = draws.sizes();
+    Ok(Replicates { paired, requests, block_requests, metrics })
+}
+
+/// Whether the sides' requests can be drawn in pairs, if they can be compared at all.
+fn check(a: &Side, b: &Side, options: &Options) -> Result<bool, CompareError> {
     if !a.classes().eq(b.classes()) {
         let names = |side: &Side| side.classes().map(str::to_owned).collect();
         return Err(CompareError::DifferentClasses { a: names(a), b: names(b) });
@@ -171,41 +213,40 @@ pub fn compare(a: &Side, b: &Side, options: &Options) -> Result<Comparison, Comp
         let (a, b) = (a.schedule_hash.clone(), b.schedule_hash.clone());
         return Err(CompareError::DifferentSchedules { a, b });
     }
-    let paired = same && a.has_ids && b.has_ids;
-    let places = Places::new(a, b, paired);
-    let (sorted_a, sorted_b) = (Sorted::new(a, &places.a), Sorted::new(b, &places.b));
-    let mut draws = Draws::new(&places, options.seed);
-    let values = evaluate(&sorted_a, &sorted_b, &draws);
-    let mut replicates = vec![Vec::with_capacity(REPLICATES); values.len()];
-    for _ in 0..REPLICATES {
-        draws.next();
-        for (pairs, pair) in replicates.iter_mut().zip(evaluate(&sorted_a, &sorted_b, &draws)) {
-            pairs.extend(pair.0.zip(pair.1));
-        }
-    }
+    Ok(same && a.has_ids && b.has_ids)
+}
+
+/// Compares two sides.
+///
+/// # Errors
+/// As [`replicates`].
+pub fn compare(a: &Side, b: &Side, options: &Options) -> Result<Comparison, CompareError> {
+    let found = replicates(a, b, options, REPLICATES)?;
     let metrics = Metric::all();
-    let differences: Vec<Difference> = values
+    let differences: Vec<Difference> = found
+        .metrics
         .iter()
-        .zip(&replicates)
         .zip(metrics.iter().cycle())
-        .map(|((&(a, b), replicates), &metric)| Difference::new(metric, a, b, replicates))
+        .map(|(replicated, &metric)| {
+            Difference::new(metric, replicated.observed.0, replicated.observed.1, &replicated.drawn)
+        })
         .collect();
     let scope = |(number, differences): (usize, &[Difference])| Scope {
         class: number.checked_sub(1).map(|class| a.cutoffs[class].name.clone()),
         metrics: differences.to_vec(),
         distributions: Quantity::ALL
-            .map(|of| distance::between(of, &sorted_a.of(of, number), &sorted_b.of(of, number)))
+            .map(|of| distance(of, &a.latencies(of, number), &b.latencies(of, number)))
             .to_vec(),
     };
-    let (requests, block_requests) = draws.sizes();
+    let same = a.schedule_hash.is_some() && a.schedule_hash == b.schedule_hash;
     Ok(Comparison {
-        paired,
-        requests,
-        block_requests,
+        paired: found.paired,
+        requests: found.requests,
+        block_requests: found.block_requests,
         replicates: REPLICATES,
         seed: options.seed,
         scopes: differences.chunks(metrics.len()).enumerate().map(scope).collect(),
-        warnings: warnings(a, b, same, paired),
+        warnings: warnings(a, b, same, found.paired),
     })
 }
 
@@ -234,15 +275,22 @@ impl Difference {
     }
 }
 
-/// The 95 % interval; None if it is not finite or if the metric was defined in less than nine tenths of the
-/// replicates.
+/// The 95 % interval of a function of both sides over the replicates; None if it is not finite or if the metric was
+/// defined in less than nine tenths of the [`REPLICATES`].
 fn interval(pairs: &[(f64, f64)], of: fn(f64, f64) -> f64) -> Option<(f64, f64)> {
     if pairs.len() * 10 < REPLICATES * 9 {
         return None;
     }
-    let mut values: Vec<f64> = pairs.iter().map(|&(a, b)| of(a, b)).collect();
+    percentile_interval(pairs.iter().map(|&(a, b)| of(a, b)).collect())
+}
+
+/// The 95 % percentile interval of replicates: a fortieth of them is left out at either end. None if an end is not
+/// finite, and for none.
+#[must_use]
+pub fn percentile_interval(mut values: Vec<f64>) -> Option<(f64, f64)> {
     values.sort_unstable_by(f64::total_cmp);
-    let (low, high) = (values[TAIL], values[values.len() - 1 - TAIL]);
+    let tail = values.len() / 40;
+    let (low, high) = (*values.get(tail)?, *values.get((values.len() - tail).checked_sub(1)?)?);
     (low.is_finite() && high.is_finite()).then_some((low, high))
 }
 

@@ -2,6 +2,7 @@
 
 use super::metric::{Picker, Quantity, Tally};
 use crate::analyze::Success;
+use crate::record::Record;
 use crate::report::Report;
 use crate::requests_csv::{Reader, RequestsCsvError, Row};
 use std::fmt;
@@ -79,32 +80,70 @@ impl Side {
     /// # Errors
     /// A faulty row, and rows that are not those of the report.
     pub fn read(report: &Report, requests: impl Read) -> Result<Side, SideError> {
-        let cutoffs: Vec<Cutoffs> = report
-            .classes
-            .iter()
-            .map(|(name, class)| Cutoffs {
-                name: name.clone(),
-                ttft_ms: class.request_ttft_cutoff_ms,
-                tpot_ms: class.request_tpot_cutoff_ms,
-            })
-            .collect();
-        let mut side = Side {
-            schedule_hash: report.facts.schedule_hash.clone(),
-            duration_s: report.duration_s,
-            cutoffs,
-            attempts: Vec::new(),
-            has_ids: true,
-        };
-        let names: Vec<String> = side.classes().map(str::to_owned).collect();
-        let reader = Reader::new(requests, names.iter().map(String::as_str)).map_err(SideError::Row)?;
-        for row in reader {
+        let names: Vec<&str> = report.classes.keys().map(String::as_str).collect();
+        let mut side = Side::of_report(report);
+        for row in Reader::new(requests, names).map_err(SideError::Row)? {
             side.push(&row.map_err(SideError::Row)?);
         }
-        side.attempts.sort_by_key(|attempt| attempt.id);
-        let ok = side.attempts.iter().filter(|attempt| attempt.ok).count() as u64;
-        let rows = (side.attempts.len() as u64, ok);
+        side.checked(report)
+    }
+
+    /// The side of records that have just been observed, in any order; warm-up is left out. Classes are numbered by
+    /// `classes`, the manifest's order.
+    ///
+    /// # Errors
+    /// Records that are not those of the report.
+    pub fn of_records(report: &Report, classes: &[&str], records: &[Record]) -> Result<Side, SideError> {
+        let mut side = Side::of_report(report);
+        let place = |name: &&str| side.classes().position(|class| class == *name).unwrap_or(0) as u16;
+        let places: Vec<u16> = classes.iter().map(place).collect();
+        for record in records.iter().filter(|record| !record.warmup) {
+            let class = places.get(usize::from(record.class)).copied().unwrap_or(0);
+            side.push_record(record, class);
+        }
+        side.checked(report)
+    }
+
+    fn of_report(report: &Report) -> Side {
+        let cutoffs = report.classes.iter().map(|(name, class)| Cutoffs {
+            name: name.clone(),
+            ttft_ms: class.request_ttft_cutoff_ms,
+            tpot_ms: class.request_tpot_cutoff_ms,
+        });
+        Side {
+            schedule_hash: report.facts.schedule_hash.clone(),
+            duration_s: report.duration_s,
+            cutoffs: cutoffs.collect(),
+            attempts: Vec::new(),
+            has_ids: true,
+        }
+    }
+
+    /// In order, if it has the attempts of its report.
+    fn checked(mut self, report: &Report) -> Result<Side, SideError> {
+        self.attempts.sort_by_key(|attempt| attempt.id);
+        let ok = self.attempts.iter().filter(|attempt| attempt.ok).count() as u64;
+        let rows = (self.attempts.len() as u64, ok);
         let stated = (report.attempted, report.successful);
-        if rows == stated { Ok(side) } else { Err(SideError::Counts { rows, report: stated }) }
+        if rows == stated { Ok(self) } else { Err(SideError::Counts { rows, report: stated }) }
+    }
+
+    /// The sorted latencies of a scope in milliseconds: 0 for all attempts, then the classes by name.
+    #[must_use]
+    pub fn latencies(&self, quantity: Quantity, scope: usize) -> Vec<f64> {
+        let in_scope = |attempt: &&Attempt| scope == 0 || usize::from(attempt.class) + 1 == scope;
+        let values =
+            self.attempts.iter().filter(in_scope).map(|attempt| attempt.latency_ms[quantity as usize]);
+        let mut values: Vec<f64> = values.filter(|value| !value.is_nan()).collect();
+        values.sort_unstable_by(f64::total_cmp);
+        values
+    }
+
+    /// Attempts and successes of a scope.
+    #[must_use]
+    pub fn counts(&self, scope: usize) -> (u64, u64) {
+        let in_scope = self.attempts.iter().filter(|a| scope == 0 || usize::from(a.class) + 1 == scope);
+        in_scope.fold((0, 0), |(all, ok), attempt| (all + 1, ok + u64::from(attempt.ok)))
     }
 
     /// The names of its classes, in order.
@@ -113,12 +152,30 @@ impl Side {
     }
 
     fn push(&mut self, row: &Row) {
-        let (class, success) = match row {
-            Row::Own { record, .. } => (record.class, Success::of_record(record)),
-            Row::Foreign(foreign) => (foreign.class, Success::of_foreign(foreign)),
-        };
+        match row {
+            Row::Own { record, .. } => self.push_record(record, record.class),
+            Row::Foreign(foreign) => {
+                self.has_ids = false;
+                let attempt = self.attempt(foreign.class, Success::of_foreign(foreign));
+                self.attempts.push(attempt);
+            }
+        }
+    }
+
+    fn push_record(&mut self, record: &Record, class: u16) {
+        let mut attempt = self.attempt(class, Success::of_record(record));
+        attempt.id = record.id;
+        attempt.preemptions = record.preemptions;
+        if attempt.ok {
+            (attempt.input_tokens, attempt.cached_tokens) = (record.input_tokens, record.cached_tokens);
+        }
+        self.attempts.push(attempt);
+    }
+
+    /// What a row of either kind says; its number is its place in the file.
+    fn attempt(&self, class: u16, success: Option<Success>) -> Attempt {
         let cutoffs = &self.cutoffs[usize::from(class)];
-        let mut attempt = Attempt {
+        Attempt {
             id: self.attempts.len() as u64,
             class,
             ok: success.is_some(),
@@ -130,19 +187,7 @@ impl Side {
             input_tokens: 0,
             cached_tokens: 0,
             preemptions: 0,
-        };
-        match row {
-            Row::Own { record, .. } => {
-                attempt.id = record.id;
-                attempt.preemptions = record.preemptions;
-                if attempt.ok {
-                    (attempt.input_tokens, attempt.cached_tokens) =
-                        (record.input_tokens, record.cached_tokens);
-                }
-            }
-            Row::Foreign(_) => self.has_ids = false,
         }
-        self.attempts.push(attempt);
     }
 }
 
@@ -181,12 +226,6 @@ impl<'a> Sorted<'a> {
             entries
         };
         Sorted { side, positions, columns: [column(0), column(1), column(2)] }
-    }
-
-    /// The sorted latencies of a scope: 0 for all attempts, then the classes.
-    pub fn of(&self, quantity: Quantity, scope: usize) -> Vec<f64> {
-        let entries = self.columns[quantity as usize].iter();
-        entries.filter(|e| scope == 0 || usize::from(e.class) + 1 == scope).map(|e| e.value_ms).collect()
     }
 
     /// All metrics of the attempts, each counted as often as its weight says.

@@ -1,4 +1,4 @@
-//! report.html: the pictures of a point, a study, a plan, a comparison of systems and a grid. One self-contained file
+//! report.html: the pictures of a point, a study, a plan, a verdict, a comparison of systems and a grid. One self-contained file
 //! each, without scripts and without network; a table under each picture has its numbers.
 
 mod axis;
@@ -19,6 +19,7 @@ mod sweep;
 mod table;
 #[cfg(test)]
 mod tests;
+mod verdict;
 mod whatif;
 
 pub use closed::{ClosedPage, closed_section};
@@ -27,4 +28,5 @@ pub use point::{PointPage, point_html};
 pub use size::{SizePage, size_html};
 pub use study::{Section, study_html};
 pub use sweep::{SweepPage, sweep_section};
+pub use verdict::{VerdictPage, verdict_html};
 pub use whatif::{WhatifPage, whatif_html};

@@ -2,7 +2,7 @@
 
 mod args;
 mod ask;
-mod paths;
+pub mod paths;
 mod render;
 #[cfg(test)]
 mod tests;

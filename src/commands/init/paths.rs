@@ -37,12 +37,16 @@ fn resolved(path: &Path) -> std::io::Result<PathBuf> {
 
 /// Today's date in UTC.
 pub fn today() -> Result<String, CommandError> {
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| {
-        CommandError::could_not_run(format!(
-            "the clock: found {error}; expected a time after 1970; give --cutoff"
-        ))
+    let hint = |error: CommandError| CommandError { message: error.message + "; give --cutoff", ..error };
+    Ok(date((clock_seconds().map_err(hint)? / 86_400) as i64))
+}
+
+/// Seconds since 1970 began in UTC.
+pub fn clock_seconds() -> Result<u64, CommandError> {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| {
+        CommandError::could_not_run(format!("the clock: found {error}; expected a time after 1970"))
     })?;
-    Ok(date((seconds.as_secs() / 86_400) as i64))
+    Ok(since.as_secs())
 }
 
 /// The date of a day counted from 1970-01-01.

@@ -1,0 +1,1 @@
+//! Verdicts over records made by hand.

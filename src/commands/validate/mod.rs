@@ -1,0 +1,231 @@
+//! `scaleproof validate`: predicts, measures the same schedules, and says whether the prediction holds.
+//!
+//! The order matters: the prediction and the rule are on the disk before the first live request. Repeats are the outer
+//! loop, so that a machine that drifts does not look like a rate; between them runs a reference point.
+
+mod args;
+mod arm;
+mod design;
+mod engine;
+mod output;
+mod prediction;
+mod simulated;
+mod trials;
+
+pub use args::ValidateArgs;
+
+use crate::exit::{CommandError, Exit, Outcome};
+use crate::files;
+use crate::input::{self, Loaded};
+use crate::point::Point;
+use crate::progress::{Progress, interrupted, say};
+use crate::study::{Study, use_threads};
+use arm::Measured;
+use design::Design;
+use engine::Engine;
+use scaleproof_pack::experiment::{EngineFacts, Experiment};
+use scaleproof_pack::record::{Outcome as Ended, Record};
+use scaleproof_pack::report::Report;
+use scaleproof_pack::schedule::{Load, Schedule};
+use scaleproof_pack::verdict::{self, Evidence, Pair, Reference};
+
+/// Runs the command.
+pub fn run(args: &ValidateArgs) -> Outcome {
+    use_threads(&args.common)?;
+    let loaded = input::load_with_profile(&args.common.source, args.profile.as_deref())?;
+    let rule = design::rule(args)?;
+    let shared_prefixes = loaded.shared_prefixes(&args.common.source.cache)?;
+    let design = Design::new(args, &loaded, shared_prefixes)?;
+    if args.plan || args.error_rates.is_some() {
+        return trials::run(args, &loaded, &design, &rule);
+    }
+    let engine = Engine::of(args, &design)?;
+    let mut study = Study::of(&args.common, "validate", loaded)?;
+    let places = study.simulate("predict", &design.all_points())?;
+    let predicted = prediction::write(&study, &design, &rule, args.common.resume)?;
+    let mut sweep = Sweep::new(&study, &design, &engine, args.common.resume);
+    sweep.make()?;
+    let only = unmeasured(&study, &places, &sweep.live);
+    let evidence = Evidence {
+        points: &sweep.points,
+        predicted_only: &only,
+        references: &sweep.references,
+        invalid: &sweep.invalid,
+        facts: &sweep.facts,
+    };
+    let verdict = verdict::judge(&evidence, &rule).map_err(CommandError::could_not_run)?;
+    output::write(&study, &verdict, &predicted, &engine.name())?;
+    Ok(Exit::from_gate(verdict.outcome == verdict::Outcome::Confirmed))
+}
+
+/// The predicted reports of fleets that nothing live stands for.
+fn unmeasured(study: &Study, places: &[usize], live: &[u32]) -> Vec<(u32, f64, Report)> {
+    let results = places.iter().map(|&place| &study.results[place]);
+    let missing = results.filter(|result| !live.contains(&result.point.replicas));
+    missing.map(|result| (result.point.replicas, offered(&result.point), result.report.clone())).collect()
+}
+
+fn offered(point: &Point) -> f64 {
+    match point.load {
+        Load::Open { rps } => rps,
+        Load::Closed { concurrency } => f64::from(concurrency),
+    }
+}
+
+/// The live half.
+struct Sweep<'a> {
+    study: &'a Study,
+    design: &'a Design,
+    engine: &'a Engine,
+    resume: bool,
+    points: Vec<verdict::Point>,
+    references: Vec<Reference>,
+    invalid: Vec<String>,
+    facts: EngineFacts,
+    /// Fleets that were measured.
+    live: Vec<u32>,
+    /// Runs of the reference point so far.
+    reference_runs: u64,
+}
+
+impl<'a> Sweep<'a> {
+    fn new(study: &'a Study, design: &'a Design, engine: &'a Engine, resume: bool) -> Sweep<'a> {
+        Sweep {
+            study,
+            design,
+            engine,
+            resume,
+            points: Vec::new(),
+            references: Vec::new(),
+            invalid: Vec::new(),
+            facts: EngineFacts::default(),
+            live: Vec::new(),
+            reference_runs: 0,
+        }
+    }
+
+    fn loaded(&self) -> &'a Loaded {
+        &self.study.loaded
+    }
+
+    /// Fleet after fleet, each with all of its repeats.
+    fn make(&mut self) -> Result<(), CommandError> {
+        let (study, design) = (self.study, self.design);
+        let live = |point: &Point| self.engine.serves(point.replicas);
+        let points = design.all_points().into_iter().filter(live);
+        let progress = Progress::start("measure", points.map(|point| study.expected_attempts(&point)).sum());
+        for &replicas in &design.fleets {
+            let Some(mut experiment) = self.engine.fleet(replicas, self.loaded(), self.reference_runs)?
+            else {
+                say(&format!("note: {replicas} replicas are not live: predicted only"));
+                continue;
+            };
+            self.facts = experiment.engine().map_err(CommandError::could_not_run)?;
+            for run in 0..design.repeats {
+                self.reference(experiment.as_mut(), replicas)?;
+                for point in design.points(replicas, run) {
+                    self.point(experiment.as_mut(), &point)?;
+                    progress.advance(study.expected_attempts(&point));
+                }
+            }
+            self.reference(experiment.as_mut(), replicas)?;
+            self.live.push(replicas);
+        }
+        Ok(())
+    }
+
+    fn point(&mut self, experiment: &mut dyn Experiment, point: &Point) -> Result<(), CommandError> {
+        let loaded = self.loaded();
+        let place = self.study.position(point).expect("it was predicted");
+        let result = &self.study.results[place];
+        let schedule = point.schedule_of_report(loaded, &result.report)?;
+        let name = point.name(loaded);
+        let Measured { run, invalid } = self.measured(experiment, &schedule, point.replicas, &name)?;
+        self.invalid.extend(invalid.into_iter().map(|what| format!("{name}: {what}")));
+        let predicted = arm::predicted(&result.directory, loaded, &result.report)?;
+        let pair = Pair { predicted, measured: run };
+        let (replicas, offered_rps) = (point.replicas, offered(point));
+        let same =
+            |p: &&mut verdict::Point| p.replicas == replicas && p.offered_rps.total_cmp(&offered_rps).is_eq();
+        match self.points.iter_mut().find(same) {
+            Some(point) => point.pairs.push(pair),
+            None => self.points.push(verdict::Point { replicas, offered_rps, pairs: vec![pair] }),
+        }
+        Ok(())
+    }
+
+    /// The run of a schedule under `live/`, taken from there if it can be.
+    fn measured(
+        &self,
+        experiment: &mut dyn Experiment,
+        schedule: &Schedule,
+        replicas: u32,
+        name: &str,
+    ) -> Result<Measured, CommandError> {
+        let loaded = self.loaded();
+        let directory = self.study.directory.join("live").join(name);
+        let facts = arm::facts(loaded, schedule, replicas, self.engine.is_live());
+        let engine = self.engine.name();
+        if self.resume
+            && let Some(found) = arm::resumed(&directory, loaded, &facts, &engine)
+        {
+            return Ok(found);
+        }
+        let enough = loaded.scenario.run_config(&loaded.manifest, &loaded.profile, replicas).enough;
+        let made = arm::measure(experiment, loaded, (schedule, enough), facts)?;
+        let Some(made) = made.filter(|_| !interrupted()) else { return Err(self.interrupted()) };
+        arm::keep(&directory, loaded, made, &engine)
+    }
+
+    /// One run of the reference point, if the workload allows for one.
+    fn reference(&mut self, experiment: &mut dyn Experiment, replicas: u32) -> Result<(), CommandError> {
+        let loaded = self.loaded();
+        let number = self.reference_runs;
+        self.reference_runs += 1;
+        let Some(schedule) = design::reference(loaded, replicas, number)? else { return Ok(()) };
+        let path = self.study.directory.join("live").join(format!("reference-{number}.json"));
+        let kept = std::fs::read(&path).ok().filter(|_| self.resume);
+        if let Some((hash, found)) =
+            kept.and_then(|json| serde_json::from_slice::<(String, Reference)>(&json).ok())
+            && hash == schedule.hash
+        {
+            self.references.push(found);
+            return Ok(());
+        }
+        let own = simulated::Quirks::default();
+        let mut predictor = simulated::Simulated::new(loaded, replicas, own);
+        let facts = arm::facts(loaded, &schedule, replicas, false);
+        let enough = design::REFERENCE_ENOUGH;
+        let predicted = arm::measure(&mut predictor, loaded, (&schedule, enough), facts.clone())?;
+        let measured = arm::measure(experiment, loaded, (&schedule, enough), facts)?;
+        let (Some((_, predicted, _)), Some((_, measured, _))) = (predicted, measured) else {
+            return Err(self.interrupted());
+        };
+        let found = Reference {
+            predicted_ms: mean_e2e_ms(&predicted.records),
+            measured_ms: mean_e2e_ms(&measured.records),
+        };
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).map_err(|error| files::unwritable(folder, &error))?;
+        }
+        let json = serde_json::to_string(&(&schedule.hash, found)).map_err(CommandError::could_not_run)?;
+        files::write(&path, format!("{json}\n").as_bytes())?;
+        self.references.push(found);
+        Ok(())
+    }
+
+    fn interrupted(&self) -> CommandError {
+        let directory = self.study.directory.display();
+        CommandError::could_not_run(format!(
+            "interrupted: found a request to stop; the runs made until then are valid, under {directory}; go on with \
+             --out {directory} --resume"
+        ))
+    }
+}
+
+/// Of the requests that succeeded; NaN for none, which makes no reference.
+fn mean_e2e_ms(records: &[Record]) -> f64 {
+    let ok = records.iter().filter(|record| record.outcome == Ended::Ok);
+    let times: Vec<f64> = ok.map(|record| record.e2e().millis()).collect();
+    times.iter().sum::<f64>() / times.len() as f64
+}
