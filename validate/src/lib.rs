@@ -1,1 +1,3 @@
 //! The live world: a frozen schedule against real engines.
+
+pub mod metrics;
