@@ -11,5 +11,5 @@ mod router;
 
 pub use admission::{Admission, AdmissionPolicy};
 pub use fleet::{Fleet, LoadSource, Polled};
-pub use request::{Alone, Content, RouteRequest};
+pub use request::{Alone, Content, RouteRequest, Scheduled};
 pub use router::{LeastOutstanding, PowerOfTwo, Random, RoundRobin, Router, RouterPolicy, build};

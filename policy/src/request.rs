@@ -2,6 +2,7 @@
 
 use scaleproof_pack::prompt::Segment;
 use scaleproof_pack::time::Nanos;
+use scaleproof_pack::workload::{RequestRef, Workload};
 use std::fmt;
 
 /// A request that asks to be let in, or for a replica.
@@ -27,6 +28,41 @@ pub trait Content {
     fn session(&self) -> u64;
     /// The whole prompt.
     fn prompt(&self) -> Vec<Segment>;
+}
+
+/// A request of a schedule, as a policy sees it.
+pub struct Scheduled<'a> {
+    /// The schedule on its way.
+    pub workload: &'a Workload<'a>,
+    /// Which of its requests.
+    pub request: RequestRef,
+}
+
+impl Scheduled<'_> {
+    /// What it asks for, at `now`. None for a request that the schedule does not have.
+    #[must_use]
+    pub fn asking(&self, now: Nanos) -> Option<RouteRequest<'_>> {
+        let planned = self.workload.get(self.request)?;
+        Some(RouteRequest {
+            now,
+            class: planned.class,
+            priority: planned.priority,
+            input_tokens: planned.input_tokens,
+            output_tokens: planned.output_tokens,
+            content: self,
+        })
+    }
+}
+
+impl Content for Scheduled<'_> {
+    fn session(&self) -> u64 {
+        let opener = self.workload.session_opener(self.request);
+        opener.index << 1 | u64::from(opener.warmup)
+    }
+
+    fn prompt(&self) -> Vec<Segment> {
+        self.workload.prompt(self.request).map(|(prompt, _)| prompt).unwrap_or_default()
+    }
 }
 
 /// The content of a request that belongs to no session and whose prompt is not known.

@@ -13,6 +13,7 @@ use scaleproof_pack::schedule::ScheduleError;
 use scaleproof_pack::time::Nanos;
 use scaleproof_pack::timeline::TimelineRow;
 use scaleproof_pack::workload::RequestRef;
+use scaleproof_policy::Scheduled;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
@@ -160,7 +161,9 @@ impl Driver<'_> {
             }
         };
         counts.status.sent += 1;
-        let Some(replica) = self.routes.choose(&planned) else {
+        let scheduled = Scheduled { workload: self.dispatch.workload(), request: due.request };
+        let asking = scheduled.asking(self.shared.clock.now());
+        let Some(replica) = asking.and_then(|asking| self.routes.choose(&asking)) else {
             counts.status.dropped += 1;
             let record = Box::new(dropped(due, &planned, self.shared.clock.now()));
             self.take(Message::Ended(due.request, record), counts);

@@ -14,6 +14,7 @@ mod driver;
 mod engine;
 mod heartbeat;
 mod maker;
+pub mod metrics;
 mod probe;
 mod request;
 mod route;

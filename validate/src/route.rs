@@ -1,13 +1,13 @@
 //! Which target takes a request: the same routers as in a simulation, over what a client can know of its targets.
 
 use scaleproof_pack::chance::{self, Stream};
-use scaleproof_pack::schedule::{Planned, Schedule};
+use scaleproof_pack::schedule::Schedule;
 use scaleproof_pack::time::Nanos;
 use scaleproof_pack::timeline::TimelineRow;
-use scaleproof_policy::{Fleet, LoadSource, RouteRequest, Router, RouterPolicy};
+use scaleproof_policy::{Fleet, Polled, RouteRequest, Router, RouterPolicy};
 
 /// How requests are spread over several targets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Routing {
     /// Who chooses.
     pub policy: RouterPolicy,
@@ -24,7 +24,7 @@ pub(crate) struct Routes {
 
 impl Routes {
     pub(crate) fn new(routing: Routing, targets: u32, schedule: &Schedule) -> Routes {
-        let source = if routing.poll_interval.is_some() { LoadSource::Polled } else { LoadSource::InFlight };
+        let source = routing.policy.load_source(routing.poll_interval.is_some());
         Routes {
             fleet: Fleet::new(targets, source),
             router: scaleproof_policy::build(routing.policy),
@@ -33,9 +33,8 @@ impl Routes {
     }
 
     /// The target of a request that is sent now.
-    pub(crate) fn choose(&mut self, planned: &Planned) -> Option<u32> {
-        let request = RouteRequest { class: planned.class, input_tokens: planned.input_tokens };
-        let target = self.router.choose(&request, &self.fleet, &mut self.chance)?;
+    pub(crate) fn choose(&mut self, request: &RouteRequest<'_>) -> Option<u32> {
+        let target = self.router.choose(request, &self.fleet, &mut self.chance)?;
         self.fleet.sent(target);
         Some(target)
     }
@@ -47,6 +46,7 @@ impl Routes {
 
     /// A target said how loaded it is.
     pub(crate) fn sampled(&mut self, row: &TimelineRow) {
-        self.fleet.polled(row.replica, row.waiting.saturating_add(row.running));
+        let kv_usage = f64::from(row.kv_blocks_used) / f64::from(row.kv_blocks_total.max(1));
+        self.fleet.polled(row.replica, Polled { waiting: row.waiting, running: row.running, kv_usage });
     }
 }

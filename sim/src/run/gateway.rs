@@ -5,30 +5,12 @@ use crate::attempt::{Attempt, Stage};
 use crate::event::{Event, GiveUp, Slot};
 use crate::predict::Prediction;
 use crate::setup::RunError;
-use scaleproof_pack::prompt::Segment;
 use scaleproof_pack::record::{Outcome, Record};
 use scaleproof_pack::time::Nanos;
-use scaleproof_pack::workload::{RequestRef, Workload};
+use scaleproof_pack::workload::RequestRef;
+use scaleproof_policy::Scheduled;
 use scaleproof_policy::admission::{Decision, Ended};
 use scaleproof_policy::gate::{Size, Surroundings};
-use scaleproof_policy::{Content, RouteRequest};
-
-/// What takes a search in the workload.
-struct Searched<'a> {
-    workload: &'a Workload<'a>,
-    request: RequestRef,
-}
-
-impl Content for Searched<'_> {
-    fn session(&self) -> u64 {
-        let opener = self.workload.session_opener(self.request);
-        opener.index << 1 | u64::from(opener.warmup)
-    }
-
-    fn prompt(&self) -> Vec<Segment> {
-        self.workload.prompt(self.request).map(|(prompt, _)| prompt).unwrap_or_default()
-    }
-}
 
 impl Attempt {
     fn size(&self) -> Size {
@@ -77,8 +59,8 @@ impl Simulation<'_> {
     /// What the admission policy says to an arrival.
     fn ask(&mut self, slot: Slot, request: RequestRef, now: Nanos) -> Decision {
         let Some(gate) = &mut self.gate else { return Decision::Admit };
-        let content = Searched { workload: &self.workload, request };
-        let asking = asking(&self.workload, request, &content, now);
+        let scheduled = Scheduled { workload: &self.workload, request };
+        let asking = scheduled.asking(now).expect("only scheduled requests are sent");
         let predictor = Prediction::of(self.config);
         let decision =
             gate.arrive(slot, &asking, Surroundings { now, fleet: &self.fleet, predictor: &predictor });
@@ -94,8 +76,8 @@ impl Simulation<'_> {
     /// The router chooses a replica for an attempt that was let in, and it is sent there.
     pub(super) fn dispatch(&mut self, slot: Slot, now: Nanos) -> Result<(), RunError> {
         let Some(&attempt) = self.attempts.get(slot) else { return Ok(()) };
-        let content = Searched { workload: &self.workload, request: attempt.request };
-        let asking = asking(&self.workload, attempt.request, &content, now);
+        let scheduled = Scheduled { workload: &self.workload, request: attempt.request };
+        let asking = scheduled.asking(now).expect("only scheduled requests are sent");
         let Some(replica) = self.router.choose(&asking, &self.fleet, &mut self.router_chance) else {
             self.settle(slot, Outcome::Error, now, "no replica");
             return Ok(());
@@ -146,23 +128,6 @@ impl Simulation<'_> {
         if self.attempts.get(slot).is_some_and(|attempt| attempt.stage == Stage::Waiting) {
             self.abandon(slot, GiveUp::GatewayTimeout, now);
         }
-    }
-}
-
-fn asking<'a>(
-    workload: &Workload<'_>,
-    request: RequestRef,
-    content: &'a Searched<'a>,
-    now: Nanos,
-) -> RouteRequest<'a> {
-    let planned = workload.get(request).expect("only scheduled requests are sent");
-    RouteRequest {
-        now,
-        class: planned.class,
-        priority: planned.priority,
-        input_tokens: planned.input_tokens,
-        output_tokens: planned.output_tokens,
-        content,
     }
 }
 

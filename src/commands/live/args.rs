@@ -1,8 +1,8 @@
 //! The arguments of `scaleproof live`.
 
 use crate::args::{Format, SourceArgs, rate, seed};
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
+use scaleproof_pack::document::Document;
 use scaleproof_policy::RouterPolicy;
 use scaleproof_validate::{Endpoint, Target};
 use std::path::PathBuf;
@@ -57,7 +57,7 @@ pub struct TargetArgs {
     #[arg(long, value_name = "ID")]
     pub model: Option<String>,
     /// Who chooses among several targets [default: the scenario's]
-    #[arg(long, value_name = "ROUTER", value_parser = router())]
+    #[arg(long, value_name = "ROUTER", value_parser = router)]
     pub router: Option<RouterPolicy>,
     /// A file with the bearer token
     #[arg(long, value_name = "FILE", conflicts_with = "token_env")]
@@ -91,11 +91,9 @@ impl From<EndpointArg> for Endpoint {
     }
 }
 
-/// The routers by their words.
-fn router() -> impl TypedValueParser<Value = RouterPolicy> {
-    let words = PossibleValuesParser::new(RouterPolicy::WORDS.map(|(word, _)| word));
-    words.try_map(|word| {
-        let found = RouterPolicy::WORDS.into_iter().find(|(known, _)| *known == word);
-        found.map(|(_, policy)| policy).ok_or("no router")
-    })
+/// A router by its word, or as in scenario.yaml with its parameters: `{policy: weighted, ...}`.
+fn router(text: &str) -> Result<RouterPolicy, String> {
+    let mapping = if text.contains(':') { text.to_owned() } else { format!("policy: {text}") };
+    let document = Document::parse("--router", &mapping).map_err(|faults| faults.to_string())?;
+    document.read(RouterPolicy::read).map_err(|faults| faults.to_string())
 }
