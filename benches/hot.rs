@@ -157,6 +157,7 @@ fn records(count: u64) -> Vec<Record> {
         replica: Some((id % 4) as u32),
         preemptions: 0,
         retries: 0,
+        computed_tokens: None,
         wire: None,
         reason: "",
     };

@@ -26,6 +26,8 @@ pub struct Attempt {
     pub output_tokens: u32,
     /// Prefix hit at its first admission.
     pub cached_tokens: u32,
+    /// Prompt tokens that were computed for it, if it ended before its first token.
+    pub prefilled_tokens: u32,
     /// How often it lost its blocks.
     pub preemptions: u32,
     /// Where it went.
@@ -59,6 +61,15 @@ impl Attempt {
         self.deadline.into_iter().chain(first_token).min_by_key(|&(at, _)| at)
     }
 
+    /// Tokens that the engine computed for it.
+    fn computed_tokens(&self) -> u32 {
+        match self.output_tokens {
+            0 => self.prefilled_tokens,
+            // The last token is not computed with any more.
+            output => self.input_tokens.saturating_sub(self.cached_tokens).saturating_add(output - 1),
+        }
+    }
+
     /// Its record, once it has ended.
     #[must_use]
     pub fn record(&self, ended: Nanos, outcome: Outcome, reason: &'static str) -> Record {
@@ -79,6 +90,7 @@ impl Attempt {
             preemptions: self.preemptions,
             retries: 0,
             reason,
+            computed_tokens: Some(self.computed_tokens()),
             wire: None,
         }
     }

@@ -2,6 +2,8 @@
 
 mod ending;
 mod gateway;
+#[cfg(test)]
+mod gateway_tests;
 mod sampling;
 #[cfg(test)]
 mod tests;

@@ -159,6 +159,7 @@ fn any_record() -> impl Strategy<Value = Record> {
                 replica,
                 preemptions: small % 3,
                 retries: small % 5,
+                computed_tokens: None,
                 wire: small.is_multiple_of(3).then(|| Box::new(any_wire(sent, small))),
                 reason: if outcome == Outcome::Ok { "" } else { "queue limit, hit" },
             }

@@ -183,8 +183,8 @@ impl PrefixTree {
     }
 
     /// Tokens that the tree ascribes to a replica.
-    #[must_use]
-    pub fn tokens_of(&self, replica: u32) -> u64 {
+    #[cfg(test)]
+    fn tokens_of(&self, replica: u32) -> u64 {
         self.sizes.get(&replica).copied().unwrap_or_default()
     }
 }

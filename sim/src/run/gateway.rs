@@ -36,6 +36,7 @@ impl Simulation<'_> {
             requested_tokens: planned.output_tokens,
             output_tokens: 0,
             cached_tokens: 0,
+            prefilled_tokens: 0,
             preemptions: 0,
             replica: None,
             stage: Stage::Through,
