@@ -2,6 +2,7 @@
 
 use crate::commands::init::InitArgs;
 use crate::commands::model::ModelArgs;
+use crate::commands::observability::ObservabilityArgs;
 use crate::commands::size::SizeArgs;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -80,6 +81,10 @@ pub enum Command {
     ///
     /// Example: scaleproof model show llama-3.1-70b --gpu h200 --precision fp8 --kv-precision fp8
     Model(ModelArgs),
+    /// Write Prometheus alert rules with their unit tests, Grafana dashboards and a scrape configuration
+    ///
+    /// Example: scaleproof observability --out observability
+    Observability(ObservabilityArgs),
     /// Judge the model on measured, served engines: what was fitted on, what was predicted, and the error
     ///
     /// Example: scaleproof accuracy data --out docs/accuracy.md
@@ -118,6 +123,7 @@ impl Command {
             | Command::Schedule(_)
             | Command::Import(_)
             | Command::Model(_)
+            | Command::Observability(_)
             | Command::Accuracy(_)
             | Command::Bench(_)
             | Command::Lint(_)

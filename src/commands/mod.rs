@@ -10,6 +10,7 @@ pub mod init;
 pub mod lint;
 pub mod manual;
 pub mod model;
+pub mod observability;
 pub mod oracle;
 pub mod plan;
 pub mod schedule;
