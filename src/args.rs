@@ -3,6 +3,7 @@
 use crate::commands::init::InitArgs;
 use crate::commands::live::LiveArgs;
 use crate::commands::model::ModelArgs;
+use crate::commands::observability::ObservabilityArgs;
 use crate::commands::size::SizeArgs;
 use crate::commands::validate::ValidateArgs;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -91,6 +92,10 @@ pub enum Command {
     ///
     /// Example: scaleproof model show llama-3.1-70b --gpu h200 --precision fp8 --kv-precision fp8
     Model(ModelArgs),
+    /// Write Prometheus alert rules with their unit tests, Grafana dashboards and a scrape configuration
+    ///
+    /// Example: scaleproof observability --out observability
+    Observability(ObservabilityArgs),
     /// Judge the model on measured, served engines: what was fitted on, what was predicted, and the error
     ///
     /// Example: scaleproof accuracy data --out docs/accuracy.md
@@ -131,6 +136,7 @@ impl Command {
             | Command::Schedule(_)
             | Command::Import(_)
             | Command::Model(_)
+            | Command::Observability(_)
             | Command::Accuracy(_)
             | Command::Bench(_)
             | Command::Lint(_)

@@ -52,6 +52,7 @@ fn main() -> ExitCode {
         Command::Lint(args) => commands::lint::run(args),
         Command::Init(args) => commands::init::run(args),
         Command::Model(args) => commands::model::run(args),
+        Command::Observability(args) => commands::observability::run(args),
         Command::Accuracy(args) => commands::accuracy::run(args),
         Command::Completions(args) => commands::manual::completions(args),
         Command::Man(args) => commands::manual::man(args),

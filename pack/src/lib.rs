@@ -26,6 +26,7 @@ pub mod import;
 pub mod interval;
 pub mod lint;
 pub mod manifest;
+pub mod observability;
 pub mod percentile;
 pub mod plan;
 pub mod policies;

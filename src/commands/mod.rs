@@ -11,6 +11,7 @@ pub mod lint;
 pub mod live;
 pub mod manual;
 pub mod model;
+pub mod observability;
 pub mod oracle;
 pub mod plan;
 pub mod schedule;

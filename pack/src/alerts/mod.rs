@@ -6,14 +6,17 @@
 
 pub mod client_metrics;
 mod evaluate;
+mod names;
 mod promql;
 mod scrapes;
 #[cfg(test)]
 mod tests;
 
 pub use evaluate::{Fired, fired};
+pub(crate) use names::Names;
 pub use promql::{duration, expression};
 pub use scrapes::Observed;
+pub(crate) use scrapes::Scrapes;
 
 use crate::time::Nanos;
 use serde::Serialize;

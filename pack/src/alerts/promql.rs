@@ -3,47 +3,12 @@
 //! Every target has the label `replica`, which the scrape configuration gives it; engines are the job `engine`.
 
 use super::client_metrics::{ATTEMPTS, CONNECTION_FAILED, TRIES, TRY_TTFT};
+use super::names::Names;
 use super::{
     Alert, CLIENTS_GIVE_UP_SHARE, CONNECTIONS_FAIL_SHARE, Condition, Engine, KV_FULL_SHARE, NETWORK_SLOW_S,
     Timing,
 };
 use crate::time::Nanos;
-
-/// Of each engine: the names of what the rules read.
-struct Names {
-    waiting: &'static str,
-    running: &'static str,
-    kv_share: &'static str,
-    preemptions: &'static str,
-    generation_tokens: &'static str,
-    ttft: &'static str,
-    failed_transfers: &'static str,
-}
-
-impl Engine {
-    fn names(self) -> Names {
-        match self {
-            Engine::Vllm => Names {
-                waiting: "vllm:num_requests_waiting",
-                running: "vllm:num_requests_running",
-                kv_share: "vllm:kv_cache_usage_perc",
-                preemptions: "vllm:num_preemptions_total",
-                generation_tokens: "vllm:generation_tokens_total",
-                ttft: "vllm:time_to_first_token_seconds",
-                failed_transfers: "vllm:nixl_num_failed_transfers_total",
-            },
-            Engine::Sglang => Names {
-                waiting: "sglang:num_queue_reqs",
-                running: "sglang:num_running_reqs",
-                kv_share: "sglang:token_usage",
-                preemptions: "sglang:num_retracted_requests_total",
-                generation_tokens: "sglang:generation_tokens_total",
-                ttft: "sglang:time_to_first_token_seconds",
-                failed_transfers: "sglang:num_transfer_failed_reqs_total",
-            },
-        }
-    }
-}
 
 /// A duration as PromQL has it.
 #[must_use]
@@ -56,8 +21,8 @@ pub fn duration(duration: Nanos) -> String {
 #[must_use]
 pub fn expression(alert: &Alert, engine: Engine, timing: Timing) -> String {
     let names = engine.names();
-    let (w, whole) = (duration(timing.window()), whole(&names, timing));
-    let Names { waiting, kv_share, preemptions, ttft, failed_transfers, .. } = &names;
+    let (w, whole) = (duration(timing.window()), whole(names, timing));
+    let Names { waiting, kv_share, preemptions, ttft, failed_transfers, .. } = names;
     let always_waiting = format!("sum by (replica) (min_over_time({waiting}[{w}])) > 0");
     let kv_share = format!("max by (replica) (avg_over_time({kv_share}[{w}]))");
     match alert.condition {
@@ -69,7 +34,7 @@ pub fn expression(alert: &Alert, engine: Engine, timing: Timing) -> String {
              {always_waiting})\n{whole}"
         ),
         Condition::ReplicaDown => format!("max by (replica) ({UP}) == 0"),
-        Condition::ReplicaStuck => stuck(&names, timing),
+        Condition::ReplicaStuck => stuck(names, timing),
         Condition::GpuError => format!("changes(DCGM_FI_DEV_XID_ERRORS[{}]) > 0", duration(timing.whole())),
         Condition::NetworkSlow => {
             let mean = |name: &str| {

@@ -33,7 +33,7 @@ impl<'a> Observed<'a> {
 
 /// The client's counters at one scrape.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ClientTotals {
+pub(crate) struct ClientTotals {
     pub tries: u64,
     pub connection_failures: u64,
     pub ended: u64,
@@ -43,7 +43,7 @@ pub(super) struct ClientTotals {
 }
 
 /// All scrapes.
-pub(super) struct Scrapes {
+pub(crate) struct Scrapes {
     /// By scrape, then by replica: its row if it answered.
     rows: Vec<BTreeMap<u32, TimelineRow>>,
     /// By scrape: the replicas that Prometheus knows.
@@ -149,6 +149,11 @@ impl Scrapes {
     /// The scrapes in the window that ends with this one.
     pub fn window(&self, scrape: usize, length: Nanos) -> std::ops::RangeInclusive<usize> {
         scrape.saturating_sub((length.0 / self.interval.0) as usize)..=scrape
+    }
+
+    /// The client's counters at a scrape.
+    pub fn client_at(&self, scrape: usize) -> &ClientTotals {
+        &self.client[scrape]
     }
 
     /// The client's counters at the first and the last scrape of a window.
