@@ -32,11 +32,8 @@ fn run(hash: &str, factor: f64, grows: bool) -> Run {
     let samples: Vec<TimelineRow> = (0..REQUESTS).map(sample).collect();
     records.iter().for_each(|record| analyzer.push(record));
     samples.iter().for_each(|row| analyzer.push_sample(row));
-    let facts = RunFacts {
-        origin: Origin::Simulated,
-        schedule_hash: Some(hash.to_owned()),
-        ..RunFacts::of_file()
-    };
+    let facts =
+        RunFacts { origin: Origin::Simulated, schedule_hash: Some(hash.to_owned()), ..RunFacts::of_file() };
     Run::new(analyzer.finish(facts, Stated::default()), &CLASSES, &records, &samples).unwrap()
 }
 
