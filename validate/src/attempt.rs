@@ -190,6 +190,7 @@ fn record(job: &Job, sent: Nanos, ended: Nanos, end: End, seen: Seen) -> Record 
         preemptions: 0,
         retries: 0,
         reason: end.reason,
+        computed_tokens: None,
         wire: Some(Box::new(Wire { tokens_from, usage_input_tokens, error: end.error, ..seen.wire })),
     }
 }

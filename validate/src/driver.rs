@@ -234,6 +234,7 @@ fn dropped(due: Due, planned: &scaleproof_pack::schedule::Planned, now: Nanos) -
         preemptions: 0,
         retries: 0,
         reason: "no replica",
+        computed_tokens: None,
         wire: None,
     }
 }

@@ -131,21 +131,45 @@ pub struct ScaleOut {
 /// The sign tests of each point: of the gates and of the queue's trend. Two-sided, over the repeats in which the sides
 /// disagree.
 pub(super) fn sign_tests(points: &[&Point]) -> Vec<f64> {
-    let tests =
-        |point: &&Point| [p_of_signs(point, |run| run.report.capacity_gate_pass), p_of_signs(point, growing)];
+    let tests = |point: &&Point| [p_of_signs(point, passing), p_of_signs(point, trends)];
     points.iter().flat_map(tests).collect()
 }
 
-fn growing(run: &Run) -> bool {
-    run.report.queue_trend == trend::Verdict::Growing
+/// Whether each side passes its gates. Where a side's queue trend is not known, as of an engine that shows no queue, both
+/// are taken without that gate.
+fn passing(pair: &Pair) -> (bool, bool) {
+    let (a, b) = judgements(pair);
+    (a.pass, b.pass)
 }
 
-fn p_of_signs(point: &Point, of: impl Fn(&Run) -> bool) -> f64 {
-    let count = |one_way: bool| {
-        let differs = |pair: &&Pair| of(&pair.predicted) == one_way && of(&pair.measured) != one_way;
-        point.pairs.iter().filter(differs).count()
+fn judgements(pair: &Pair) -> (Judgement, Judgement) {
+    let known = trends_known(pair);
+    let judged = |run: &Run| {
+        let mut judged = Judgement::of(&run.report);
+        if !known {
+            judged.failing_gates.retain(|gate| gate != "queue_trend");
+            judged.pass = judged.failing_gates.is_empty();
+        }
+        judged
     };
-    match (count(true), count(false)) {
+    (judged(&pair.predicted), judged(&pair.measured))
+}
+
+/// Whether the queue's trend is known on both sides.
+pub(super) fn trends_known(pair: &Pair) -> bool {
+    let known = |run: &Run| run.report.queue_trend != trend::Verdict::Undetermined;
+    known(&pair.predicted) && known(&pair.measured)
+}
+
+/// Whether each side's queue grows; neither does where one is not known.
+fn trends(pair: &Pair) -> (bool, bool) {
+    let grows = |run: &Run| run.report.queue_trend == trend::Verdict::Growing;
+    if trends_known(pair) { (grows(&pair.predicted), grows(&pair.measured)) } else { (false, false) }
+}
+
+fn p_of_signs(point: &Point, of: fn(&Pair) -> (bool, bool)) -> f64 {
+    let count = |way: (bool, bool)| point.pairs.iter().filter(|pair| of(pair) == way).count();
+    match (count((true, false)), count((false, true))) {
         (0, 0) => 1.0,
         // Both ways: no more than chance.
         (a, b) if a > 0 && b > 0 => 1.0,
@@ -189,13 +213,14 @@ pub(super) fn scale_out(
 }
 
 fn measured(replicas: u32, own: &[(&Point, &[f64])], rule: &Tolerance) -> FleetCapacity {
-    let judged = |of: fn(&Pair) -> &Run| {
-        let runs = own.iter().flat_map(|(point, _)| {
-            point.pairs.iter().map(move |pair| (point.offered_rps, Judgement::of(&of(pair).report)))
-        });
-        capacity(&runs.collect::<Vec<_>>()).capacity_rps
-    };
-    let (predicted_rps, measured_rps) = (judged(|pair| &pair.predicted), judged(|pair| &pair.measured));
+    let (mut predicted, mut measured) = (Vec::new(), Vec::new());
+    for (point, _) in own {
+        for (a, b) in point.pairs.iter().map(judgements) {
+            predicted.push((point.offered_rps, a));
+            measured.push((point.offered_rps, b));
+        }
+    }
+    let (predicted_rps, measured_rps) = (capacity(&predicted).capacity_rps, capacity(&measured).capacity_rps);
     let rates: Vec<RateResult> = own.iter().map(|(point, p)| rate(point, p)).collect();
     let level = rule.get("refuted_error");
     let different = rates.iter().any(|rate| {
@@ -216,10 +241,10 @@ fn rate(point: &Point, adjusted: &[f64]) -> RateResult {
     RateResult {
         offered_rps: point.offered_rps,
         repeats: point.pairs.len(),
-        predicted_passing: count(&|pair| pair.predicted.report.capacity_gate_pass),
-        measured_passing: count(&|pair| pair.measured.report.capacity_gate_pass),
-        predicted_growing: count(&|pair| growing(&pair.predicted)),
-        measured_growing: count(&|pair| growing(&pair.measured)),
+        predicted_passing: count(&|pair| passing(pair).0),
+        measured_passing: count(&|pair| passing(pair).1),
+        predicted_growing: count(&|pair| trends(pair).0),
+        measured_growing: count(&|pair| trends(pair).1),
         p_passing: adjusted.first().copied().unwrap_or(1.0),
         p_growing: adjusted.get(1).copied().unwrap_or(1.0),
     }

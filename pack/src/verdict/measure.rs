@@ -62,18 +62,6 @@ impl Run {
         Ok(Run { report, side, counters: counters(samples), by_replica, headers_ms })
     }
 
-    /// Median time from sending to the response's headers, in milliseconds; None for a client that does not see them.
-    #[must_use]
-    pub fn headers_ms(&self) -> Option<f64> {
-        self.headers_ms
-    }
-
-    /// With what was known of the headers when the run was made: no file of it has their times.
-    #[must_use]
-    pub fn with_headers_ms(self, headers_ms: Option<f64>) -> Run {
-        Run { headers_ms, ..self }
-    }
-
     /// The sorted latencies of a scope, in milliseconds: 0 for all attempts, then the classes by name.
     pub(super) fn latencies(&self, quantity: compare::Quantity, scope: usize) -> Vec<f64> {
         self.side.latencies(quantity, scope)

@@ -415,10 +415,15 @@ fn warnings(
         let sides = |of: fn(&Pair) -> &Run| point.pairs.iter().all(|pair| of(pair).counters.is_some());
         if !sides(|pair| &pair.measured) {
             warnings.push(format!(
-                "{} requests/s: the live engine's own counters are not known, so prefix hits and preemptions are not judged",
+                "{} requests/s: the engine's own counters are not known, so prefix hits and preemptions are not judged",
                 point.offered_rps
             ));
         }
+    }
+    if points.iter().flat_map(|point| &point.pairs).any(|pair| !capacity::trends_known(pair)) {
+        warnings.push(
+            "the queue's trend is not known in every run: there the gates are compared without it".to_owned(),
+        );
     }
     warnings
 }

@@ -45,10 +45,10 @@ pub struct LiveArgs {
 }
 
 /// Where requests go, and how.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct TargetArgs {
     /// An endpoint that speaks OpenAI's API, as http://host:8000. Give it several times to route here, without a router
-    #[arg(long = "target", value_name = "URL", required = true)]
+    #[arg(long = "target", value_name = "URL")]
     pub targets: Vec<String>,
     /// Where a replica says its metrics, if not at /metrics of each target: behind a router, every replica's
     #[arg(long, value_name = "URL")]

@@ -4,7 +4,7 @@ mod args;
 mod line;
 mod point;
 
-pub use args::LiveArgs;
+pub use args::{LiveArgs, TargetArgs};
 
 use crate::args::Format;
 use crate::args::ScenarioArgs;
@@ -15,7 +15,6 @@ use crate::point::{Point, World};
 use crate::progress::interrupted;
 use crate::report_text;
 use crate::study::{Study, exit_by_gate, print_out, shown};
-use args::TargetArgs;
 use point::Live;
 use scaleproof_pack::experiment::ExperimentError;
 use scaleproof_pack::report::{Origin, Report, SystemFacts};
@@ -46,7 +45,8 @@ pub fn run(args: &LiveArgs) -> Outcome {
     let study = Study::over(&common, "live")?;
     let points = points(args, &study)?;
     let world = world(args, &study);
-    let engine = engine(args, &study.loaded)?;
+    let tuning = Tuning { ramp_s: args.ramp_s, threads: args.threads, max_send_lag_ms: args.max_send_lag_ms };
+    let engine = engine(&args.targets, tuning, &study.loaded)?;
     let mut live = Live { study, world, engine };
     match points.as_slice() {
         [point] => alone(&mut live, point),
@@ -175,8 +175,20 @@ fn world(args: &LiveArgs, study: &Study) -> World {
     World { origin: Origin::Live, system: SystemFacts { router, profile: None, ..system } }
 }
 
-fn engine(args: &LiveArgs, loaded: &Loaded) -> Result<LiveEngine, CommandError> {
-    let (targets, client, scenario) = (&args.targets, &loaded.manifest.client, &loaded.scenario);
+/// How the load generator works, where the defaults do not do.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tuning {
+    /// The clients of a closed loop begin spread over so many seconds.
+    pub ramp_s: f64,
+    /// Threads for the connections.
+    pub threads: Option<u16>,
+    /// A run whose sending is later than this is invalid.
+    pub max_send_lag_ms: Option<f64>,
+}
+
+/// The targets, ready to run the scenario's schedules.
+pub fn engine(targets: &TargetArgs, tuning: Tuning, loaded: &Loaded) -> Result<LiveEngine, CommandError> {
+    let (client, scenario) = (&loaded.manifest.client, &loaded.scenario);
     let routing = Routing {
         policy: targets.router.unwrap_or(scenario.router.policy),
         poll_interval: scenario.router.poll_interval,
@@ -194,10 +206,10 @@ fn engine(args: &LiveArgs, loaded: &Loaded) -> Result<LiveEngine, CommandError> 
         sampling: client.sampling.clone(),
         timeout: scenario.timeout,
         ttft_timeout: scenario.ttft_timeout,
-        ramp: Nanos::from_seconds(args.ramp_s).map_err(CommandError::bad_input)?,
+        ramp: Nanos::from_seconds(tuning.ramp_s).map_err(CommandError::bad_input)?,
         routing,
-        threads: args.threads.map_or((cores / 2).clamp(1, THREADS_MAX), usize::from),
-        limits: Limits { send_lag_p99_ms: send_lag_limit(args, loaded), ..Limits::default() },
+        threads: tuning.threads.map_or((cores / 2).clamp(1, THREADS_MAX), usize::from),
+        limits: Limits { send_lag_p99_ms: send_lag_limit(tuning, loaded), ..Limits::default() },
     };
     let salt = client.request_schedule_seed;
     let prompts = HashedTokens { vocabulary: targets.vocabulary, salt };
@@ -205,14 +217,19 @@ fn engine(args: &LiveArgs, loaded: &Loaded) -> Result<LiveEngine, CommandError> 
         .map_err(|ExperimentError(error)| CommandError::bad_input(error))
 }
 
-fn send_lag_limit(args: &LiveArgs, loaded: &Loaded) -> f64 {
+fn send_lag_limit(tuning: Tuning, loaded: &Loaded) -> f64 {
     let cutoffs = loaded.manifest.classes.iter().map(|class| class.request_ttft_cutoff_ms);
     let smallest = cutoffs.fold(f64::INFINITY, f64::min);
-    args.max_send_lag_ms.unwrap_or(SEND_LAG_MS.max(SEND_LAG_SHARE * smallest))
+    tuning.max_send_lag_ms.unwrap_or(SEND_LAG_MS.max(SEND_LAG_SHARE * smallest))
 }
 
 /// The targets. An address that is none is not shown: it may hold a password.
 fn addresses(texts: &[String]) -> Result<Vec<Target>, CommandError> {
+    if texts.is_empty() {
+        return Err(CommandError::bad_input(
+            "--target: found none; expected an endpoint, as http://host:8000",
+        ));
+    }
     let target =
         |text: &String| Target::parse(text).map_err(|e| CommandError::bad_input(format!("--target: {e}")));
     texts.iter().map(target).collect()

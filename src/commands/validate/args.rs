@@ -1,6 +1,7 @@
 //! The arguments of `validate`.
 
 use crate::args::{ScenarioArgs, rate};
+use crate::commands::live::TargetArgs;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -9,9 +10,8 @@ use std::path::PathBuf;
 pub struct ValidateArgs {
     #[command(flatten)]
     pub common: ScenarioArgs,
-    /// A live replica's URL, or the router's in front of them; several times for several replicas
-    #[arg(long, value_name = "URL", conflicts_with = "simulate_engine")]
-    pub target: Vec<String>,
+    #[command(flatten)]
+    pub targets: TargetArgs,
     /// The profile to judge [default: the scenario's]
     #[arg(long, value_name = "FILE")]
     pub profile: Option<PathBuf>,
@@ -29,7 +29,7 @@ pub struct ValidateArgs {
     #[arg(long, value_name = "FILE|KEY=VALUE", value_delimiter = ',')]
     pub tolerance: Vec<String>,
     /// Rehearse on a simulated engine instead of a live one: this scenario's fleet and profile serve the schedules
-    #[arg(long, value_name = "SCENARIO")]
+    #[arg(long, value_name = "SCENARIO", conflicts_with = "targets")]
     pub simulate_engine: Option<PathBuf>,
     /// What the simulated engine has beside its profile: noise=SHARE between runs and between requests, drift=SHARE over
     /// the sweep, speed=FACTOR on its times, network_ms=MS before each answer, pinned=SHARE of the requests always to

@@ -1,43 +1,24 @@
 //! One run of a schedule on whatever serves it, into what a verdict looks at, and onto the disk.
 
 use crate::exit::CommandError;
-use crate::files::{self, Pending, unwritable};
+use crate::files::{self, read_bytes, unwritable};
 use crate::input::Loaded;
-use crate::pack_writer::write_timeline;
+use crate::pack_writer::{PackWriter, write_point};
+use crate::point::{Point, World, add_cache};
 use crate::progress::interrupted;
+use crate::seal;
 use scaleproof_pack::analyze::{Analyzer, Stated};
-use scaleproof_pack::cache::CacheReport;
 use scaleproof_pack::experiment::{Experiment, Observer};
-use scaleproof_pack::hash::sha256_hex;
 use scaleproof_pack::record::Record;
 use scaleproof_pack::report::{Origin, Report, RunFacts, SystemFacts};
-use scaleproof_pack::requests_csv::{Reader, Row, Writer};
+use scaleproof_pack::requests_csv::{Reader, Row};
 use scaleproof_pack::schedule::Schedule;
-use scaleproof_pack::time::Nanos;
 use scaleproof_pack::timeline::{TimelineRow, read_timeline};
 use scaleproof_pack::verdict;
 use scaleproof_pack::workload::Enough;
-use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// What a measured run is called whole by, written last.
-const RUN: &str = "run.json";
-
-/// What is in that file.
-#[derive(Debug, Serialize, Deserialize)]
-struct Made {
-    /// What served the schedule.
-    engine: String,
-    /// Self-checks that failed.
-    invalid: Vec<String>,
-    /// Median time to the response's headers.
-    headers_ms: Option<f64>,
-    /// SHA-256 of the other files.
-    requests_sha256: String,
-    report_sha256: String,
-}
-
-/// A run with what it yielded.
+/// What a run yields.
 #[derive(Debug, Default)]
 pub struct Yielded {
     /// Its attempts, warm-up included.
@@ -60,22 +41,24 @@ impl Observer for Yielded {
     }
 }
 
-/// A measured run, judged.
-#[derive(Debug)]
-pub struct Measured {
-    /// For the verdict.
-    pub run: verdict::Run,
-    /// Self-checks that failed.
-    pub invalid: Vec<String>,
+/// Where measured runs run: no profile is known of what serves them.
+pub fn world(loaded: &Loaded, replicas: u32, shared_prefixes: bool, live: bool) -> World {
+    let system = SystemFacts { profile: None, ..loaded.system_facts(replicas, shared_prefixes) };
+    World { origin: if live { Origin::Live } else { Origin::Simulated }, system }
 }
 
-/// Runs a schedule and keeps what it yields. None if the user asked to stop meanwhile.
+/// The names of the classes in the manifest's order.
+pub fn classes(loaded: &Loaded) -> Vec<&str> {
+    loaded.manifest.classes.iter().map(|class| class.name.as_str()).collect()
+}
+
+/// Runs a schedule and analyzes what it yields. None if the user asked to stop meanwhile.
 pub fn measure(
     experiment: &mut dyn Experiment,
     loaded: &Loaded,
     (schedule, enough): (&Schedule, Enough),
-    facts: RunFacts,
-) -> Result<Option<(Report, Yielded, Vec<String>)>, CommandError> {
+    world: &World,
+) -> Result<Option<(Report, Yielded)>, CommandError> {
     experiment.reset_prefix_cache().map_err(CommandError::could_not_run)?;
     let mut yielded = Yielded::default();
     let check = experiment.run(schedule, enough, &mut yielded).map_err(CommandError::could_not_run)?;
@@ -85,101 +68,45 @@ pub fn measure(
     let mut analyzer = Analyzer::new(&loaded.manifest);
     yielded.records.iter().for_each(|record| analyzer.record(record));
     yielded.samples.iter().for_each(|row| analyzer.sample(row));
+    let facts = RunFacts { system: Some(world.system.clone()), ..RunFacts::of(world.origin, schedule) };
     let mut report = analyzer.finish(facts, Stated::default());
-    let begins = report.arrivals_s.and_then(|(first, _)| Nanos::from_seconds(first).ok());
-    let begins = begins.unwrap_or(schedule.window_from);
-    let block_size = loaded.scenario.scheduler.block_size;
-    report.prefix_cache = Some(CacheReport::of(schedule, &yielded.samples, begins, block_size));
-    Ok(Some((report, yielded, check.invalid)))
+    add_cache(&mut report, schedule, &yielded.samples, loaded.scenario.scheduler.block_size);
+    report.invalid = (world.origin == Origin::Live).then_some(check.invalid);
+    Ok(Some((report, yielded)))
 }
 
-/// The names of the classes in the manifest's order.
-pub fn classes(loaded: &Loaded) -> Vec<&str> {
-    loaded.manifest.classes.iter().map(|class| class.name.as_str()).collect()
-}
-
-/// What a measured run rests on.
-pub fn facts(loaded: &Loaded, schedule: &Schedule, replicas: u32, live: bool) -> RunFacts {
-    let system = SystemFacts { profile: None, ..loaded.system_facts(replicas, schedule.shared_prefixes) };
-    let origin = if live { Origin::Live } else { Origin::Simulated };
-    RunFacts { system: Some(system), ..RunFacts::of(origin, schedule) }
-}
-
-/// Writes a measured run to `directory`, and gives it to the verdict.
+/// Writes a measured run as a pack.
 pub fn keep(
     directory: &Path,
     loaded: &Loaded,
-    (report, yielded, invalid): (Report, Yielded, Vec<String>),
-    engine: &str,
-) -> Result<Measured, CommandError> {
+    point: &Point,
+    (report, yielded): &(Report, Yielded),
+) -> Result<(), CommandError> {
     std::fs::create_dir_all(directory).map_err(|error| unwritable(directory, &error))?;
-    let path = directory.join(files::REQUESTS);
-    let fail = |error| unwritable(&path, &error);
-    let mut requests = Vec::new();
-    let mut writer = Writer::new(&mut requests, classes(loaded));
-    yielded.records.iter().try_for_each(|record| writer.row(record)).map_err(fail)?;
-    writer.finish().map_err(fail)?;
-    files::write(&path, &requests)?;
-    let timeline = directory.join(files::TIMELINE);
-    write_timeline(Pending::create(&timeline)?, &yielded.samples)
-        .map_err(|error| unwritable(&timeline, &error))?
-        .keep()?;
-    let json = serde_json::to_string_pretty(&report).map_err(CommandError::could_not_run)? + "\n";
-    files::write(&directory.join(files::REPORT), json.as_bytes())?;
-    let run = verdict::Run::new(report, &classes(loaded), &yielded.records, &yielded.samples)
-        .map_err(CommandError::could_not_run)?;
-    let made = Made {
-        engine: engine.to_owned(),
-        invalid: invalid.clone(),
-        headers_ms: run.headers_ms(),
-        requests_sha256: sha256_hex(&requests),
-        report_sha256: sha256_hex(json.as_bytes()),
-    };
-    let json = serde_json::to_string_pretty(&made).map_err(CommandError::could_not_run)? + "\n";
-    files::write(&directory.join(RUN), json.as_bytes())?;
-    Ok(Measured { run, invalid })
+    seal::remove(directory)?;
+    let mut writer = PackWriter::create(loaded, directory)?;
+    yielded.records.iter().for_each(|record| writer.row(record));
+    writer.finish()?;
+    let name = point.name(loaded);
+    write_point(loaded, directory, (&name, point.replicas), report, &yielded.samples)?;
+    seal::put(directory)
 }
 
-/// A measured run that is already there whole, of this schedule and engine.
-pub fn resumed(directory: &Path, loaded: &Loaded, facts: &RunFacts, engine: &str) -> Option<Measured> {
-    let made: Made = serde_json::from_slice(&std::fs::read(directory.join(RUN)).ok()?).ok()?;
-    let json = std::fs::read(directory.join(files::REPORT)).ok()?;
-    let csv = std::fs::read(directory.join(files::REQUESTS)).ok()?;
-    let whole = sha256_hex(&json) == made.report_sha256 && sha256_hex(&csv) == made.requests_sha256;
-    let report: Report = serde_json::from_slice(&json).ok()?;
-    if !whole || made.engine != engine || report.facts != *facts {
-        return None;
-    }
-    let (records, samples) = (records(&csv, &classes(loaded))?, timeline(directory)?);
-    let run = verdict::Run::new(report, &classes(loaded), &records, &samples).ok()?;
-    Some(Measured { run: run.with_headers_ms(made.headers_ms), invalid: made.invalid })
-}
-
-fn timeline(directory: &Path) -> Option<Vec<TimelineRow>> {
-    read_timeline(&std::fs::read(directory.join(files::TIMELINE)).ok()?).ok()
-}
-
-fn records(csv: &[u8], classes: &[&str]) -> Option<Vec<Record>> {
-    let reader = Reader::new(csv, classes.iter().copied()).ok()?;
-    let own = |row| match row {
-        Ok(Row::Own { record, .. }) => Some(record),
-        _ => None,
-    };
-    reader.map(own).collect()
-}
-
-/// The predicted side of a point that was simulated: its report, with the records and samples of its pack.
-pub fn predicted(directory: &Path, loaded: &Loaded, report: &Report) -> Result<verdict::Run, CommandError> {
-    let path = directory.join(files::REQUESTS);
-    let csv = files::read_bytes(&path)?;
+/// A run as the verdict looks at it, from its pack.
+pub fn read(directory: &Path, loaded: &Loaded, report: &Report) -> Result<verdict::Run, CommandError> {
+    let (requests, timeline) = (directory.join(files::REQUESTS), directory.join(files::TIMELINE));
     let names = classes(loaded);
-    let unreadable = || {
-        CommandError::bad_input(format!(
-            "{}: found no simulated pack; expected the one just written; simulate it again",
-            directory.display()
-        ))
+    let fail = |path: &Path, error: &dyn std::fmt::Display| {
+        CommandError::bad_input(format!("{}: {error}", path.display()))
     };
-    let records = records(&csv, &names).ok_or_else(unreadable)?;
-    let samples = timeline(directory).ok_or_else(unreadable)?;
-    verdict::Run::new(report.clone(), &names, &records, &samples).map_err(CommandError::bad_input)
+    let csv = read_bytes(&requests)?;
+    let reader = Reader::new(csv.as_slice(), names.iter().copied()).map_err(|e| fail(&requests, &e))?;
+    let mut records = Vec::new();
+    for row in reader {
+        if let Row::Own { record, .. } = row.map_err(|e| fail(&requests, &e))? {
+            records.push(record);
+        }
+    }
+    let samples = read_timeline(&read_bytes(&timeline)?).map_err(|e| fail(&timeline, &e))?;
+    verdict::Run::new(report.clone(), &names, &records, &samples).map_err(|e| fail(&requests, &e))
 }

@@ -3,6 +3,7 @@
 use super::ValidateArgs;
 use super::design::Design;
 use super::simulated::{Quirks, Simulated};
+use crate::commands::live::{self, TargetArgs, Tuning};
 use crate::exit::CommandError;
 use crate::input::{self, Loaded};
 use scaleproof_pack::experiment::Experiment;
@@ -10,7 +11,14 @@ use std::path::PathBuf;
 
 /// What serves the schedules.
 pub enum Engine {
-    /// The simulator in its place.
+    /// Real engines.
+    Live {
+        /// Where and how.
+        targets: TargetArgs,
+        /// Replicas behind a single target.
+        usual: u32,
+    },
+    /// The simulator in their place.
     Simulated {
         /// The scenario whose fleet it is.
         path: PathBuf,
@@ -23,48 +31,81 @@ pub enum Engine {
 
 impl Engine {
     /// The one that the arguments name.
-    pub fn of(args: &ValidateArgs, design: &Design) -> Result<Engine, CommandError> {
+    pub fn of(args: &ValidateArgs, design: &Design, predicted: &Loaded) -> Result<Engine, CommandError> {
         let quirks = Quirks::parse(&args.engine, design.live_runs(design.fleets.len()))?;
-        let Some(path) = &args.simulate_engine else {
-            let found = if args.target.is_empty() { "none".to_owned() } else { args.target.join(", ") };
+        if let Some(path) = &args.simulate_engine {
+            let loaded = Box::new(input::load_scenario(path)?);
+            return Ok(Engine::Simulated { path: path.clone(), loaded, quirks });
+        }
+        if args.targets.targets.is_empty() {
+            return Err(CommandError::bad_input(
+                "--target: found none; expected a live engine's URL, or --simulate-engine SCENARIO for a rehearsal; name one",
+            ));
+        }
+        if !args.engine.is_empty() {
             return Err(CommandError::bad_input(format!(
-                "--target: found {found}; expected --simulate-engine SCENARIO: this version measures simulated engines \
-                 only"
+                "--engine {}: found live targets; expected --simulate-engine SCENARIO beside it; leave it out",
+                args.engine.join(",")
             )));
-        };
-        let loaded = Box::new(input::load_scenario(path)?);
-        Ok(Engine::Simulated { path: path.clone(), loaded, quirks })
+        }
+        let usual = predicted.manifest.engine.placement.replicas;
+        let engine = Engine::Live { targets: args.targets.clone(), usual };
+        if !design.fleets.iter().any(|&replicas| engine.serves(replicas)) {
+            return Err(CommandError::bad_input(format!(
+                "--target: found {} of them; expected as many as a fleet of --replicas has, or one with the manifest's {usual} \
+                 replicas behind it",
+                args.targets.targets.len()
+            )));
+        }
+        Ok(engine)
     }
 
     /// How outputs call it.
     pub fn name(&self) -> String {
         match self {
+            Engine::Live { targets, .. } => {
+                let names: Vec<String> = targets.targets.iter().map(ToString::to_string).collect();
+                format!("live engine at {}", names.join(", "))
+            }
             Engine::Simulated { path, loaded, quirks } => format!(
-                "simulated engine of {} (profile {}, {quirks:?})",
+                "simulated engine of {} (profile {}; {quirks})",
                 path.display(),
-                &loaded.profile_sha256[..12]
+                loaded.profile_sha256.get(..12).unwrap_or_default()
             ),
         }
     }
 
     /// Whether its records are of a real engine.
     pub fn is_live(&self) -> bool {
-        false
+        matches!(self, Engine::Live { .. })
     }
 
-    /// Whether it has a fleet of this size.
-    pub fn serves(&self, _replicas: u32) -> bool {
-        true
+    /// Whether it has a fleet of this size: a single target is taken for the manifest's whole fleet, several for a replica
+    /// each, of which the first so many make a smaller fleet.
+    pub fn serves(&self, replicas: u32) -> bool {
+        match self {
+            Engine::Live { targets, usual } => match targets.targets.len() {
+                1 => replicas == *usual,
+                several => replicas as usize <= several,
+            },
+            Engine::Simulated { .. } => true,
+        }
     }
 
     /// The fleet of this size, if there is one; `run` counts the runs before it.
     pub fn fleet<'a>(
         &'a self,
         replicas: u32,
-        _predicted: &Loaded,
+        predicted: &Loaded,
         run: u64,
     ) -> Result<Option<Box<dyn Experiment + 'a>>, CommandError> {
         match self {
+            _ if !self.serves(replicas) => Ok(None),
+            Engine::Live { targets, .. } => {
+                let mut own = targets.clone();
+                own.targets.truncate(replicas as usize);
+                Ok(Some(Box::new(live::engine(&own, Tuning::default(), predicted)?)))
+            }
             Engine::Simulated { loaded, quirks, .. } => {
                 let at = u32::try_from(run).unwrap_or(u32::MAX);
                 Ok(Some(Box::new(Simulated::new(loaded, replicas, *quirks).at_run(at))))

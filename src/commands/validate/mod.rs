@@ -18,16 +18,18 @@ use crate::exit::{CommandError, Exit, Outcome};
 use crate::files;
 use crate::input::{self, Loaded};
 use crate::point::Point;
-use crate::progress::{Progress, interrupted, say};
+use crate::progress::{Progress, say};
 use crate::study::{Study, use_threads};
-use arm::Measured;
 use design::Design;
 use engine::Engine;
 use scaleproof_pack::experiment::{EngineFacts, Experiment};
 use scaleproof_pack::record::{Outcome as Ended, Record};
 use scaleproof_pack::report::Report;
-use scaleproof_pack::schedule::{Load, Schedule};
+use scaleproof_pack::schedule::Load;
 use scaleproof_pack::verdict::{self, Evidence, Pair, Reference};
+
+/// Where measured runs are kept.
+const LIVE: &str = "live";
 
 /// Runs the command.
 pub fn run(args: &ValidateArgs) -> Outcome {
@@ -39,11 +41,12 @@ pub fn run(args: &ValidateArgs) -> Outcome {
     if args.plan || args.error_rates.is_some() {
         return trials::run(args, &loaded, &design, &rule);
     }
-    let engine = Engine::of(args, &design)?;
+    use_threads(&args.common)?;
+    let engine = Engine::of(args, &design, &loaded)?;
     let mut study = Study::of(&args.common, "validate", loaded)?;
     let places = study.simulate("predict", &design.all_points())?;
-    let predicted = prediction::write(&study, &design, &rule, args.common.resume)?;
-    let mut sweep = Sweep::new(&study, &design, &engine, args.common.resume);
+    let predicted = prediction::write(&study, &design, &rule, &engine.name())?;
+    let mut sweep = Sweep::new(&study, &design, &engine);
     sweep.make()?;
     let only = unmeasured(&study, &places, &sweep.live);
     let evidence = Evidence {
@@ -77,7 +80,6 @@ struct Sweep<'a> {
     study: &'a Study,
     design: &'a Design,
     engine: &'a Engine,
-    resume: bool,
     points: Vec<verdict::Point>,
     references: Vec<Reference>,
     invalid: Vec<String>,
@@ -89,12 +91,11 @@ struct Sweep<'a> {
 }
 
 impl<'a> Sweep<'a> {
-    fn new(study: &'a Study, design: &'a Design, engine: &'a Engine, resume: bool) -> Sweep<'a> {
+    fn new(study: &'a Study, design: &'a Design, engine: &'a Engine) -> Sweep<'a> {
         Sweep {
             study,
             design,
             engine,
-            resume,
             points: Vec::new(),
             references: Vec::new(),
             invalid: Vec::new(),
@@ -138,11 +139,11 @@ impl<'a> Sweep<'a> {
         let loaded = self.loaded();
         let place = self.study.position(point).expect("it was predicted");
         let result = &self.study.results[place];
-        let schedule = point.schedule_of_report(loaded, &result.report)?;
         let name = point.name(loaded);
-        let Measured { run, invalid } = self.measured(experiment, &schedule, point.replicas, &name)?;
-        self.invalid.extend(invalid.into_iter().map(|what| format!("{name}: {what}")));
-        let predicted = arm::predicted(&result.directory, loaded, &result.report)?;
+        let run = self.measured(experiment, point, &result.report)?;
+        let invalid = run.report.invalid.iter().flatten();
+        self.invalid.extend(invalid.map(|what| format!("{name}: {what}")));
+        let predicted = arm::read(&result.directory, loaded, &result.report)?;
         let pair = Pair { predicted, measured: run };
         let (replicas, offered_rps) = (point.replicas, offered(point));
         let same =
@@ -154,27 +155,25 @@ impl<'a> Sweep<'a> {
         Ok(())
     }
 
-    /// The run of a schedule under `live/`, taken from there if it can be.
+    /// The run of a point's predicted schedule under `live/`, taken from there if it can be.
     fn measured(
         &self,
         experiment: &mut dyn Experiment,
-        schedule: &Schedule,
-        replicas: u32,
-        name: &str,
-    ) -> Result<Measured, CommandError> {
+        point: &Point,
+        predicted: &Report,
+    ) -> Result<verdict::Run, CommandError> {
         let loaded = self.loaded();
-        let directory = self.study.directory.join("live").join(name);
-        let facts = arm::facts(loaded, schedule, replicas, self.engine.is_live());
-        let engine = self.engine.name();
-        if self.resume
-            && let Some(found) = arm::resumed(&directory, loaded, &facts, &engine)
-        {
-            return Ok(found);
+        let directory = self.study.directory.join(LIVE).join(point.name(loaded));
+        let world = arm::world(loaded, point.replicas, point.shared_prefixes, self.engine.is_live());
+        if let Some(found) = self.study.resumed(point, &world, &directory)? {
+            return arm::read(&directory, loaded, &found.report);
         }
-        let enough = loaded.scenario.run_config(&loaded.manifest, &loaded.profile, replicas).enough;
-        let made = arm::measure(experiment, loaded, (schedule, enough), facts)?;
-        let Some(made) = made.filter(|_| !interrupted()) else { return Err(self.interrupted()) };
-        arm::keep(&directory, loaded, made, &engine)
+        let schedule = point.schedule_of_report(loaded, predicted)?;
+        let enough = loaded.scenario.run_config(&loaded.manifest, &loaded.profile, point.replicas).enough;
+        let made = arm::measure(experiment, loaded, (&schedule, enough), &world)?;
+        let made = made.ok_or_else(|| self.interrupted())?;
+        arm::keep(&directory, loaded, point, &made)?;
+        arm::read(&directory, loaded, &made.0)
     }
 
     /// One run of the reference point, if the workload allows for one.
@@ -183,8 +182,8 @@ impl<'a> Sweep<'a> {
         let number = self.reference_runs;
         self.reference_runs += 1;
         let Some(schedule) = design::reference(loaded, replicas, number)? else { return Ok(()) };
-        let path = self.study.directory.join("live").join(format!("reference-{number}.json"));
-        let kept = std::fs::read(&path).ok().filter(|_| self.resume);
+        let path = self.study.directory.join(LIVE).join(format!("reference-{number}.json"));
+        let kept = std::fs::read(&path).ok().filter(|_| self.study.resume);
         if let Some((hash, found)) =
             kept.and_then(|json| serde_json::from_slice::<(String, Reference)>(&json).ok())
             && hash == schedule.hash
@@ -194,17 +193,15 @@ impl<'a> Sweep<'a> {
         }
         let own = simulated::Quirks::default();
         let mut predictor = simulated::Simulated::new(loaded, replicas, own);
-        let facts = arm::facts(loaded, &schedule, replicas, false);
-        let enough = design::REFERENCE_ENOUGH;
-        let predicted = arm::measure(&mut predictor, loaded, (&schedule, enough), facts.clone())?;
-        let measured = arm::measure(experiment, loaded, (&schedule, enough), facts)?;
-        let (Some((_, predicted, _)), Some((_, measured, _))) = (predicted, measured) else {
+        let world = arm::world(loaded, replicas, false, self.engine.is_live());
+        let what = (&schedule, design::REFERENCE_ENOUGH);
+        let predicted = arm::measure(&mut predictor, loaded, what, &world)?;
+        let measured = arm::measure(experiment, loaded, what, &world)?;
+        let (Some((_, predicted)), Some((_, measured))) = (predicted, measured) else {
             return Err(self.interrupted());
         };
-        let found = Reference {
-            predicted_ms: mean_e2e_ms(&predicted.records),
-            measured_ms: mean_e2e_ms(&measured.records),
-        };
+        let (predicted_ms, measured_ms) = (mean_e2e_ms(&predicted.records), mean_e2e_ms(&measured.records));
+        let found = Reference { predicted_ms, measured_ms };
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(|error| files::unwritable(folder, &error))?;
         }

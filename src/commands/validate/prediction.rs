@@ -25,19 +25,19 @@ pub fn write(
     study: &Study,
     design: &Design,
     rule: &Tolerance,
-    resume: bool,
+    engine: &str,
 ) -> Result<Written, CommandError> {
     let path = study.directory.join(PREDICTION);
-    let content = content(study, design, rule);
-    let old = std::fs::read(&path).ok().filter(|_| resume);
+    let content = content(study, design, rule, engine);
+    let old = std::fs::read(&path).ok().filter(|_| study.resume);
     if let Some(old) = old {
         let read: Value = serde_json::from_slice(&old).unwrap_or(Value::Null);
         let whole = read.get("prediction") == Some(&content);
         return match (whole, read.get("written_at").and_then(Value::as_str)) {
             (true, Some(at)) => Ok(Written { at: at.to_owned(), sha256: sha256_hex(&old) }),
             _ => Err(CommandError::bad_input(format!(
-                "{}: found another prediction or rule; expected the one of this scenario, profile and --tolerance: it may \
-                 not change once measuring has begun; give another --out",
+                "{}: found another prediction, engine or rule; expected the one of this scenario, profile, engine and \
+                 --tolerance: it may not change once measuring has begun; give another --out",
                 path.display()
             ))),
         };
@@ -57,7 +57,7 @@ pub fn write(
     Ok(Written { at, sha256: sha256_hex(text.as_bytes()) })
 }
 
-fn content(study: &Study, design: &Design, rule: &Tolerance) -> Value {
+fn content(study: &Study, design: &Design, rule: &Tolerance, engine: &str) -> Value {
     let loaded = &study.loaded;
     let points: Vec<Value> = study
         .results
@@ -76,6 +76,7 @@ fn content(study: &Study, design: &Design, rule: &Tolerance) -> Value {
         "manifest_sha256": sha256_hex(loaded.manifest_text.as_bytes()),
         "scenario_sha256": sha256_hex(loaded.scenario_text.as_bytes()),
         "profile": loaded.profile_facts(),
+        "to_be_measured": engine,
         "tolerance": rule,
         "fleets": design.fleets,
         "repeats": design.repeats,

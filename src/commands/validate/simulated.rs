@@ -11,6 +11,7 @@ use scaleproof_pack::timeline::TimelineRow;
 use scaleproof_pack::workload::Enough;
 use scaleproof_sim::profile::Profile;
 use scaleproof_sim::profile::uncertainty::{Correction, Knob};
+use std::fmt;
 
 /// What an engine has that its profile does not say.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -59,6 +60,16 @@ impl Quirks {
             }
         }
         Ok(quirks)
+    }
+}
+
+impl fmt::Display for Quirks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Quirks { noise, drift_per_run, speed, network_ms, pinned } = self;
+        write!(
+            f,
+            "noise {noise}, drift {drift_per_run:.5} a run, speed {speed}, network {network_ms} ms, pinned {pinned}"
+        )
     }
 }
 

@@ -54,10 +54,10 @@ fn stopped() -> CommandError {
 fn rehearse(loaded: &Loaded, point: &Point, quirks: Quirks) -> Result<(verdict::Run, f64), CommandError> {
     let schedule = point.schedule(loaded)?;
     let enough = loaded.scenario.run_config(&loaded.manifest, &loaded.profile, point.replicas).enough;
-    let facts = arm::facts(loaded, &schedule, point.replicas, false);
+    let world = arm::world(loaded, point.replicas, point.shared_prefixes, false);
     let mut engine = Simulated::new(loaded, point.replicas, quirks);
-    let made = arm::measure(&mut engine, loaded, (&schedule, enough), facts)?;
-    let (report, yielded, _) = made.ok_or_else(stopped)?;
+    let made = arm::measure(&mut engine, loaded, (&schedule, enough), &world)?;
+    let (report, yielded) = made.ok_or_else(stopped)?;
     let seconds = report.duration_s + schedule.window_from.seconds();
     let run = verdict::Run::new(report, &arm::classes(loaded), &yielded.records, &yielded.samples);
     Ok((run.map_err(CommandError::could_not_run)?, seconds))
@@ -70,13 +70,13 @@ fn rehearse_reference(
     quirks: Quirks,
 ) -> Result<Option<(Reference, f64)>, CommandError> {
     let Some(schedule) = design::reference(loaded, replicas, number)? else { return Ok(None) };
-    let facts = arm::facts(loaded, &schedule, replicas, false);
+    let world = arm::world(loaded, replicas, false, false);
     let run = |quirks| {
         let mut engine = Simulated::new(loaded, replicas, quirks);
-        arm::measure(&mut engine, loaded, (&schedule, design::REFERENCE_ENOUGH), facts.clone())?
-            .ok_or_else(stopped)
+        let made = arm::measure(&mut engine, loaded, (&schedule, design::REFERENCE_ENOUGH), &world)?;
+        made.ok_or_else(stopped)
     };
-    let ((_, predicted, _), (report, measured, _)) = (run(Quirks::default())?, run(quirks)?);
+    let ((_, predicted), (report, measured)) = (run(Quirks::default())?, run(quirks)?);
     let found = Reference {
         predicted_ms: mean_e2e_ms(&predicted.records),
         measured_ms: mean_e2e_ms(&measured.records),
