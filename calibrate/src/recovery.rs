@@ -1,15 +1,20 @@
 //! How well a calibration recovers a simulated engine whose profile it cannot see: loads that it has not seen, served by
 //! the engine and by the calibrated profile.
 
+use crate::hardware::architecture::Architecture;
+use crate::hardware::gpu::Gpu;
+use crate::hardware::memory::MemorySettings;
+use crate::hardware::{Found, Precision};
 use crate::loads::{Builder, gamma_gaps, stretched_arrivals};
+use crate::physics::{PriorSpec, prior};
 use crate::simulated::{Noise, SimulatedEngine};
 use rand::RngExt;
 use scaleproof_pack::chance::stream;
 use scaleproof_pack::experiment::{Experiment, ExperimentError, Observer};
 use scaleproof_pack::record::{Outcome, Record};
 use scaleproof_pack::schedule::{RATE_MAX_RPS, Schedule};
-use scaleproof_pack::time::Nanos;
 use scaleproof_pack::workload::Enough;
+use scaleproof_sim::engine::cudagraph::CudagraphMode;
 use scaleproof_sim::profile::Profile;
 
 /// A load that was held out.
@@ -68,7 +73,11 @@ pub fn compare(
         (0.25, 2600.min(longest / 2), 130.min(longest / 8)),
     ];
     let mut engines = [
-        SimulatedEngine::new(truth.truth().clone(), Noise { seed: noise.seed + 1000, ..noise }),
+        // The profile is that of the pace that the engine had: what it drifts to is another engine.
+        SimulatedEngine::new(
+            truth.truth().clone(),
+            Noise { seed: noise.seed.wrapping_add(1000), drift_per_hour: 0.0, ..noise },
+        ),
         SimulatedEngine::new(fitted.clone(), Noise::default()),
     ];
     let cutoffs = idle(&mut engines[0], &mix)?;
@@ -182,7 +191,7 @@ fn capacity(
         let inside = served.pairs.iter().filter(|(ttft, tpot)| *ttft <= cutoffs.0 && *tpot <= cutoffs.1);
         Ok::<_, ExperimentError>(inside.count() as f64 >= ATTAINMENT * REQUESTS as f64)
     };
-    let mut low = 1e-3;
+    let mut low = 1e-2;
     while low < 1e6 && passes(2.0 * low)? {
         low *= 2.0;
     }
@@ -191,6 +200,77 @@ fn capacity(
         let middle = (low * high).sqrt();
         if passes(middle)? { low = middle } else { high = middle }
     }
-    debug_assert!(low * Nanos::MAX_SECONDS > 0.0);
     Ok(low)
+}
+
+/// An engine to be found.
+#[derive(Clone, Debug)]
+pub struct Hidden {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does.
+    pub profile: Profile,
+    /// How its steps vary.
+    pub noise: Noise,
+    /// Whether it says nothing of its memory.
+    pub silent: bool,
+}
+
+/// Six engines of very different scale: the worked example's fixture, priors of large and small GPUs, with graphs and
+/// without, with few blocks, and one that varies by 4 % a step.
+///
+/// # Errors
+/// A model or GPU that the catalogue has not, or that does not fit.
+pub fn hidden_engines(fixture: &Profile) -> Result<Vec<Hidden>, String> {
+    let quiet = |seed| Noise { step_sd: 0.005, seed, ..Noise::default() };
+    let of = |name, profile, noise, silent| Hidden { name, profile, noise, silent };
+    let mut eager = catalogue("rtx-4090", "llama-3.1-8b", (1, Precision::Fp8), CudagraphMode::None)?;
+    eager.scheduler.async_scheduling = false;
+    let mut few = catalogue("l40s", "llama-3.1-8b", (1, Precision::Bf16), CudagraphMode::None)?;
+    few.scheduler.num_blocks = 1200;
+    few.scheduler.max_num_seqs = 64;
+    few.scheduler.max_model_len = 8192;
+    let noisy = Noise { step_sd: 0.04, hiccups: 0.002, drift_per_hour: 0.1, seed: 6 };
+    Ok(vec![
+        of("fixture", fixture.clone(), quiet(1), false),
+        of(
+            "h100-tp2-70b-graphs",
+            catalogue("h100-sxm", "llama-3.1-70b", (2, Precision::Fp8), CudagraphMode::FullAndPiecewise)?,
+            quiet(2),
+            false,
+        ),
+        of("rtx-4090-8b-eager", eager, quiet(3), true),
+        of("l40s-8b-few-blocks", few, quiet(4), true),
+        of(
+            "h200-32b-graphs",
+            catalogue("h200", "qwen3-32b", (1, Precision::Bf16), CudagraphMode::FullAndPiecewise)?,
+            quiet(5),
+            false,
+        ),
+        of("fixture-noisy", fixture.clone(), noisy, false),
+    ])
+}
+
+fn catalogue(
+    gpu: &str,
+    model: &str,
+    (tp, precision): (u32, Precision),
+    graphs: CudagraphMode,
+) -> Result<Profile, String> {
+    let unknown = |name: &str| format!("{name}: found none in the catalogue");
+    let (Ok(Found::Entry(architecture)), Ok(Found::Entry(gpu))) = (Architecture::find(model), Gpu::find(gpu))
+    else {
+        return Err(unknown(model) + " or " + &unknown(gpu));
+    };
+    let spec = PriorSpec {
+        memory: MemorySettings::usual(&gpu, tp, precision, Precision::Bf16),
+        architecture,
+        gpu,
+        num_blocks: None,
+        max_model_len: Some(32_768),
+        async_scheduling: true,
+        prefix_caching: true,
+        graphs,
+    };
+    prior(&spec).map(|(profile, _)| profile).map_err(|error| format!("{model}: {error}"))
 }

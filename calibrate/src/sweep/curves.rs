@@ -191,11 +191,11 @@ fn disturbed(scheduler: &EngineConfig, reach: u32) -> Vec<Disturbed> {
     let mut list = Vec::new();
     for rows in [2, 16, 64].into_iter().filter(|rows| *rows <= scheduler.max_num_seqs) {
         let room = budget.saturating_sub(rows).min(reach);
-        let sizes = [32, 128, 512, chunk / 2, chunk, chunk * 5 / 2];
+        let sizes = [16, 32, 64, 128, 256, 512, chunk / 2, chunk, chunk * 5 / 2];
         let mut sizes: Vec<u32> = sizes.into_iter().filter(|size| (16..=reach).contains(size)).collect();
         sizes.sort_unstable();
         sizes.dedup();
-        list.extend(sizes.iter().map(|size| (rows, 1, *size, *size == 128 && rows == 16)));
+        list.extend(sizes.iter().map(|size| (rows, 1, *size, *size == 256 && rows == 16)));
         // Several short prompts in one step; with a threshold, more tokens than one prompt can bring.
         if room >= 256 && rows < scheduler.max_num_seqs / 2 {
             list.push((rows, 4, room / 5, false));

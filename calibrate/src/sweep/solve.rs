@@ -17,8 +17,8 @@ pub struct Solved {
     pub fit: Fit,
     /// Whether graphs are part of it.
     pub graphs: bool,
-    /// Mean squared weighted residual.
-    pub cost: f64,
+    /// How far rows of each kind spread about it, as a share.
+    spreads: Vec<(Kind, f64)>,
 }
 
 /// A row with what the fit makes of it.
@@ -42,17 +42,20 @@ impl Judged {
 const MODEL_SD: f64 = 0.003;
 /// Standard deviation of a factor's logarithm before a sweep.
 const PRIOR_SD: f64 = 0.5;
-/// A form with graphs has more coefficients: it must leave so much less.
-const GRAPHS_GAIN: f64 = 0.8;
 
-/// Fits both forms; graphs are taken if the rest is clearly smaller with them. None if there is nothing to fit.
+/// Fits both forms, and takes the one with the smaller n ln(cost) + k ln(n) of n rows and k coefficients (Schwarz's
+/// criterion, 1978). None if there is nothing to fit.
 #[must_use]
 pub fn solve(rows: &[Measurement], scheduler: &EngineConfig) -> Option<Solved> {
     let plain = solve_form(rows, scheduler, false)?;
-    match solve_form(rows, scheduler, true) {
-        Some(graphs) if graphs.cost < GRAPHS_GAIN * plain.cost => Some(graphs),
-        _ => Some(plain),
-    }
+    let Some(graphs) = solve_form(rows, scheduler, true) else { return Some(plain) };
+    let criterion = |solved: &Solved| {
+        let (cost, count) = solved.cost(rows, &graphs.spreads);
+        let n = count as f64;
+        n * cost.max(1e-12).ln() + solved.form.width() as f64 * n.ln()
+    };
+    let with_graphs = criterion(&graphs) < criterion(&plain);
+    Some(if with_graphs { graphs } else { plain })
 }
 
 fn solve_form(rows: &[Measurement], scheduler: &EngineConfig, graphs: bool) -> Option<Solved> {
@@ -72,25 +75,34 @@ fn solve_form(rows: &[Measurement], scheduler: &EngineConfig, graphs: bool) -> O
         let errors: Vec<f64> = of_kind.map(|(_, row)| error(row).abs()).collect();
         1.4826 * median(&errors).unwrap_or(0.0)
     };
-    let spreads = [Kind::Prompt, Kind::Decode, Kind::Mixed].map(|kind| (kind, spread(kind)));
-    let sd = |row: &Measurement| {
-        let of_kind = spreads.iter().find(|(kind, _)| *kind == row.kind).map_or(0.0, |(_, sd)| *sd);
-        let own = if row.samples >= 5 { row.relative_sd } else { of_kind };
-        own.hypot(MODEL_SD)
-    };
-    let weights: Vec<f64> = pairs.iter().map(|(row, _)| (MODEL_SD / sd(row)).powi(2)).collect();
+    let spreads = [Kind::Prompt, Kind::Decode, Kind::Mixed].map(|kind| (kind, spread(kind))).to_vec();
+    let weights: Vec<f64> = pairs.iter().map(|(row, _)| (MODEL_SD / sd(row, &spreads)).powi(2)).collect();
     let fit = fit_weighted(&fitted, &weights)?;
-    let squares = fitted.iter().zip(&weights).map(|(row, weight)| {
-        let residual = fit.predict(&row.features) / row.target - 1.0;
-        // Beyond three deviations by the size, so that one bad row decides nothing.
-        let z = residual.abs() * weight.sqrt() / MODEL_SD;
-        if z < 3.0 { z * z } else { 6.0 * z - 9.0 }
-    });
-    let cost = squares.sum::<f64>() / fitted.len().max(1) as f64;
-    Some(Solved { form, fit, graphs, cost })
+    Some(Solved { form, fit, graphs, spreads })
+}
+
+/// A row's relative standard deviation: its own, or that of its kind if it is of too few times to have one.
+fn sd(row: &Measurement, spreads: &[(Kind, f64)]) -> f64 {
+    let of_kind = spreads.iter().find(|(kind, _)| *kind == row.kind).map_or(0.0, |(_, sd)| *sd);
+    let own = if row.samples >= 5 { row.relative_sd } else { of_kind };
+    own.hypot(MODEL_SD)
 }
 
 impl Solved {
+    /// Mean squared residual of the rows that were fitted, in deviations, and how many they are.
+    fn cost(&self, rows: &[Measurement], spreads: &[(Kind, f64)]) -> (f64, usize) {
+        let judged = self.judge(rows);
+        let fitted = judged.iter().filter(|judged| !judged.row.held_out);
+        let squares: Vec<f64> = fitted
+            .map(|judged| {
+                // Beyond three deviations by the size, so that one bad row decides nothing.
+                let z = judged.relative_error().abs() / sd(&judged.row, spreads);
+                if z < 3.0 { z * z } else { 6.0 * z - 9.0 }
+            })
+            .collect();
+        (squares.iter().sum::<f64>() / squares.len().max(1) as f64, squares.len())
+    }
+
     /// Every row that the form describes, with what it makes of it.
     #[must_use]
     pub fn judge(&self, rows: &[Measurement]) -> Vec<Judged> {

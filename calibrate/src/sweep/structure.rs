@@ -190,18 +190,12 @@ impl Chunks {
         let mut above = above.unwrap_or(most);
         while above - fits > 1 {
             let middle = fits.midpoint(above);
-            // Equal pieces, so that they come at the same moment.
-            let count = pieces(middle);
-            let tokens = middle / count * count;
-            if tokens <= fits {
-                break;
-            }
-            if self.steps(lab, tokens, count)? <= 1 { fits = tokens } else { above = tokens }
+            if self.steps(lab, middle, pieces(middle))? <= 1 { fits = middle } else { above = middle }
         }
         Ok((fits, true))
     }
 
-    /// Steps that `tokens` prompt tokens take in equal pieces at once, beside one decode row: the median of three.
+    /// Steps that `tokens` prompt tokens take in about equal pieces at once, beside one decode row: the median of three.
     fn steps(&self, lab: &mut Lab<'_>, tokens: u32, pieces: u32) -> Result<u32, SweepError> {
         let mut found = Vec::new();
         for _ in 0..3 {
@@ -209,7 +203,9 @@ impl Chunks {
             let output = (40.0 + waits).min(4000.0) as u32 + tokens / 256;
             let at_s = self.pace.ttft_s + 8.0 * self.pace.step_s;
             let mut asks = vec![Ask::new(Some(0.0), 16, output)];
-            asks.extend(vec![Ask::new(Some(at_s), tokens / pieces, 1); pieces as usize]);
+            // About equal pieces, so that they come at the same moment.
+            let length = |piece| tokens / pieces + u32::from(piece < tokens % pieces);
+            asks.extend((0..pieces).map(|piece| Ask::new(Some(at_s), length(piece), 1)));
             let answers = lab.open(&asks)?;
             found.extend(chunk_steps(&answers).map(f64::from));
             if found.len() == 2 && (found[0] - found[1]).abs() < 0.5 {
