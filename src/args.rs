@@ -1,6 +1,7 @@
 //! The arguments of every command.
 
 use crate::commands::init::InitArgs;
+use crate::commands::live::LiveArgs;
 use crate::commands::model::ModelArgs;
 use crate::commands::size::SizeArgs;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -29,6 +30,10 @@ pub enum Command {
     /// Example: scaleproof sweep scenarios/tp2-dp4 --rps 16,20,24,28 --concurrency 1,8,64,128 --cache cold,warm
     /// --repeats 3
     Sweep(SweepArgs),
+    /// Send a scenario's schedule to real engines and write the same pack as a simulation
+    ///
+    /// Example: scaleproof live scenarios/tp2-dp4 --target http://localhost:8000 --rps 16,20,24
+    Live(Box<LiveArgs>),
     /// Find the highest offered rate that passes every gate, and the gate that fails first above it
     ///
     /// Example: scaleproof capacity scenarios/tp2-dp4 --refined --repeats 5
@@ -108,6 +113,7 @@ impl Command {
         match self {
             Command::Simulate(_)
             | Command::Sweep(_)
+            | Command::Live(_)
             | Command::Capacity(_)
             | Command::Plan(_)
             | Command::Size(_)
@@ -148,7 +154,7 @@ pub enum Cache {
 }
 
 /// Which scenario, and which schedule of it.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct SourceArgs {
     /// The scenario: a directory with workload-manifest.yaml and scenario.yaml
     pub scenario: PathBuf,
@@ -502,7 +508,7 @@ pub fn seed(text: &str) -> Result<u64, String> {
 }
 
 /// A time of a run.
-fn seconds(text: &str) -> Result<f64, String> {
+pub fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if (0.0..=1e9).contains(&value) => Ok(value),
         Ok(value) => Err(format!("found {value}; expected seconds from 0 to 1e9")),

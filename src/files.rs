@@ -73,7 +73,8 @@ pub struct Pending {
 enum Target {
     /// Beside its place.
     Beside(NamedTempFile),
-    /// A device or a pipe: it can only be written where it is, and must not be replaced by a file.
+    /// A device or a pipe: it can only be written where it is, and must not be replaced by a file. Or a file of which
+    /// even a part is worth keeping.
     InPlace(File),
 }
 
@@ -105,6 +106,12 @@ impl Pending {
             tempfile::Builder::new().prefix(prefix).suffix(suffix).tempfile_in(folder).map(Target::Beside)
         };
         let target = target.map_err(|error| unwritable(path, &error))?;
+        Ok(Pending { writer: BufWriter::with_capacity(1 << 18, target), path: path.to_owned() })
+    }
+
+    /// Begins a file that is at `path` from now on, with whatever has been flushed.
+    pub fn in_place(path: &Path) -> Result<Pending, CommandError> {
+        let target = File::create(path).map(Target::InPlace).map_err(|error| unwritable(path, &error))?;
         Ok(Pending { writer: BufWriter::with_capacity(1 << 18, target), path: path.to_owned() })
     }
 

@@ -10,6 +10,7 @@ mod draws;
 mod exit;
 mod files;
 mod input;
+mod pack_writer;
 mod point;
 mod progress;
 mod report_text;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
     let outcome = match &cli.command {
         Command::Simulate(args) => commands::simulate::run(args),
         Command::Sweep(args) => commands::sweep::run(args),
+        Command::Live(args) => commands::live::run(args),
         Command::Capacity(args) => commands::capacity::run(args),
         Command::Plan(args) => commands::plan::run(args),
         Command::Size(args) => commands::size::run(args),

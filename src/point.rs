@@ -1,8 +1,9 @@
 //! One operating point: simulated, analyzed, and written as a pack.
 
 use crate::exit::CommandError;
-use crate::files::{self, Pending, unwritable};
+use crate::files::{self, unwritable};
 use crate::input::Loaded;
+use crate::pack_writer::{PackWriter, write_point};
 use crate::progress::{Progress, Share, interrupted};
 use crate::seal;
 use scaleproof_pack::analyze::{Analyzer, Stated};
@@ -12,14 +13,11 @@ use scaleproof_pack::experiment::{self, Observer};
 use scaleproof_pack::hopeless::Hopeless;
 use scaleproof_pack::manifest::Manifest;
 use scaleproof_pack::record::Record;
-use scaleproof_pack::report::{OUTSIDE_VALIDITY, Origin, Report, RunFacts};
-use scaleproof_pack::report_html::{PointPage, point_html};
-use scaleproof_pack::requests_csv;
+use scaleproof_pack::report::{OUTSIDE_VALIDITY, Origin, Report, RunFacts, SystemFacts};
 use scaleproof_pack::schedule::{Load, Schedule, ScheduleError};
 use scaleproof_pack::time::Nanos;
-use scaleproof_pack::timeline::{FleetSeries, TimelineCsv, TimelineRow, read_timeline};
+use scaleproof_pack::timeline::{TimelineRow, read_timeline};
 use scaleproof_sim::{ReplicaTotals, RunSummary};
-use std::io;
 use std::path::{Path, PathBuf};
 
 /// A warm experiment's warm-up is doubled at most this often.
@@ -38,7 +36,22 @@ pub struct Point {
     pub shared_prefixes: bool,
 }
 
-/// A point that has been simulated.
+/// Where a point is run: what its report says of that.
+pub struct World {
+    /// Simulated or live.
+    pub origin: Origin,
+    /// What serves it.
+    pub system: SystemFacts,
+}
+
+impl World {
+    /// What is done with a point there.
+    pub fn verb(&self) -> &'static str {
+        if self.origin == Origin::Live { "run" } else { "simulated" }
+    }
+}
+
+/// A point that has been run.
 pub struct PointResult {
     /// Which.
     pub point: Point,
@@ -92,12 +105,19 @@ impl Point {
             })
     }
 
-    /// What the point rests on, for its report.
+    /// What the point rests on when it is simulated.
     fn facts(&self, loaded: &Loaded, schedule: &Schedule) -> RunFacts {
-        RunFacts {
-            system: Some(loaded.system_facts(self.replicas, self.shared_prefixes)),
-            ..RunFacts::of(Origin::Simulated, schedule)
-        }
+        self.facts_in(&self.simulated(loaded), schedule)
+    }
+
+    /// The world in which it is simulated.
+    pub fn simulated(&self, loaded: &Loaded) -> World {
+        World { origin: Origin::Simulated, system: loaded.system_facts(self.replicas, self.shared_prefixes) }
+    }
+
+    /// What the point rests on in a world.
+    pub fn facts_in(&self, world: &World, schedule: &Schedule) -> RunFacts {
+        RunFacts { system: Some(world.system.clone()), ..RunFacts::of(world.origin, schedule) }
     }
 
     /// The point's pack in `directory`, if it is whole and of this very point: same schedule, profile and files. Why
@@ -105,6 +125,7 @@ impl Point {
     pub fn resume(
         &self,
         loaded: &Loaded,
+        world: &World,
         directory: &Path,
     ) -> Result<Result<PointResult, String>, CommandError> {
         if let Some(why) = seal::broken(directory) {
@@ -123,7 +144,7 @@ impl Point {
         }
         if loaded.pack_texts(self.replicas).into_iter().all(same) {
             for schedule in self.schedules(loaded) {
-                if report.facts == self.facts(loaded, &schedule?) {
+                if report.facts == self.facts_in(world, &schedule?) {
                     return Ok(Ok(PointResult {
                         point: *self,
                         directory: directory.to_owned(),
@@ -137,9 +158,14 @@ impl Point {
     }
 
     /// Refuses a directory with the report of another rate, seed, run or system.
-    pub fn refuse_another(&self, loaded: &Loaded, directory: &Path) -> Result<(), CommandError> {
+    pub fn refuse_another(
+        &self,
+        loaded: &Loaded,
+        world: &World,
+        directory: &Path,
+    ) -> Result<(), CommandError> {
         let Some(Report { facts: found, .. }) = read_report(directory) else { return Ok(()) };
-        let own = self.facts(loaded, &self.schedule(loaded)?);
+        let own = self.facts_in(world, &self.schedule(loaded)?);
         if found == (RunFacts { complete: found.complete, schedule_hash: found.schedule_hash.clone(), ..own })
         {
             return Ok(());
@@ -180,13 +206,15 @@ impl Point {
         std::fs::create_dir_all(directory).map_err(|error| unwritable(directory, &error))?;
         seal::remove(directory)?;
         let (report, samples) = self.until_warm(loaded, |schedule| {
-            let mut recorder = Recorder::create(loaded, directory, progress)?;
+            let (judge, writer) = (Judge::new(loaded, progress), PackWriter::create(loaded, directory)?);
+            let mut recorder = Recorder { judge, writer };
             let summary = self.run(loaded, schedule, &mut recorder);
-            let summary = match recorder.failure.take() {
-                Some(error) => return Err(error),
-                None => summary?,
-            };
-            recorder.finish(loaded, self, schedule, &summary, directory)
+            if summary.is_ok() || recorder.writer.has_failed() {
+                recorder.writer.finish()?;
+            }
+            let (report, samples) = recorder.judge.finish(loaded, self, schedule, &summary?);
+            write_point(loaded, directory, (&self.name(loaded), self.replicas), &report, &samples)?;
+            Ok((report, samples))
         })?;
         seal::put(directory)?;
         Ok(PointResult { point: *self, directory: directory.to_owned(), report, samples })
@@ -294,10 +322,8 @@ impl<'a> Judge<'a> {
         self.progress.reached(summary.attempts);
         let facts = RunFacts { complete: !summary.stopped, ..point.facts(loaded, schedule) };
         let mut report = self.analyzer.finish(facts, Stated::default());
-        let begins = report.arrivals_s.and_then(|(first, _)| Nanos::from_seconds(first).ok());
-        let begins = begins.unwrap_or(schedule.window_from);
-        let cache = CacheReport::of(schedule, &self.samples, begins, loaded.scenario.scheduler.block_size);
-        report.prefix_cache = Some(cache);
+        let block_size = loaded.scenario.scheduler.block_size;
+        let cache = add_cache(&mut report, schedule, &self.samples, block_size);
         report.warnings.extend(warnings(loaded, point, schedule, summary, &cache));
         (report, self.samples)
     }
@@ -328,72 +354,22 @@ impl Observer for Judge<'_> {
 /// Judges a run and writes its attempts to the disk.
 struct Recorder<'a> {
     judge: Judge<'a>,
-    requests: requests_csv::Writer<Pending>,
-    requests_path: PathBuf,
-    failure: Option<CommandError>,
+    writer: PackWriter,
 }
 
-impl<'a> Recorder<'a> {
-    fn create(
-        loaded: &Loaded,
-        directory: &Path,
-        progress: &'a Progress,
-    ) -> Result<Recorder<'a>, CommandError> {
-        let requests_path = directory.join(files::REQUESTS);
-        let names = loaded.manifest.classes.iter().map(|class| class.name.as_str());
-        Ok(Recorder {
-            judge: Judge::new(loaded, progress),
-            requests: requests_csv::Writer::new(Pending::create(&requests_path)?, names),
-            requests_path,
-            failure: None,
-        })
-    }
-
-    fn keep(&mut self, written: io::Result<()>) {
-        if let Err(error) = written
-            && self.failure.is_none()
-        {
-            self.failure = Some(unwritable(&self.requests_path, &error));
-        }
-    }
-
-    /// Writes the rest of the pack.
-    fn finish(
-        self,
-        loaded: &Loaded,
-        point: &Point,
-        schedule: &Schedule,
-        summary: &RunSummary,
-        directory: &Path,
-    ) -> Result<(Report, Vec<TimelineRow>), CommandError> {
-        let path = self.requests_path;
-        self.requests.finish().map_err(|error| unwritable(&path, &error))?.keep()?;
-        let (report, samples) = self.judge.finish(loaded, point, schedule, summary);
-        for (name, text) in loaded.pack_texts(point.replicas) {
-            files::write(&directory.join(name), text.as_bytes())?;
-        }
-        let json = serde_json::to_string_pretty(&report).map_err(CommandError::could_not_run)?;
-        files::write(&directory.join(files::REPORT), format!("{json}\n").as_bytes())?;
-        let timeline_path = directory.join(files::TIMELINE);
-        write_timeline(Pending::create(&timeline_path)?, &samples)
-            .map_err(|error| unwritable(&timeline_path, &error))?
-            .keep()?;
-        let mut fleet = FleetSeries::default();
-        samples.iter().for_each(|row| fleet.push(row));
-        let (model, name, rows) = (loaded.served(), point.name(loaded), fleet.into_samples());
-        let page = PointPage { model: &model, name: &name, report: &report, samples: &rows };
-        files::write(&directory.join(files::PAGE), point_html(&page).as_bytes())?;
-        Ok((report, samples))
-    }
+/// Adds to a report what the prefix cache did over its window.
+pub fn add_cache(
+    report: &mut Report,
+    schedule: &Schedule,
+    samples: &[TimelineRow],
+    block_size: u32,
+) -> CacheReport {
+    let begins = report.arrivals_s.and_then(|(first, _)| Nanos::from_seconds(first).ok());
+    let begins = begins.unwrap_or(schedule.window_from);
+    *report.prefix_cache.insert(CacheReport::of(schedule, samples, begins, block_size))
 }
 
-fn write_timeline(file: Pending, rows: &[TimelineRow]) -> io::Result<Pending> {
-    let mut csv = TimelineCsv::new(file)?;
-    rows.iter().try_for_each(|row| csv.row(row))?;
-    csv.finish()
-}
-
-/// What of a run a reader should know before believing its numbers.
+/// What of a simulated run a reader should know before believing its numbers.
 fn warnings(
     loaded: &Loaded,
     point: &Point,
@@ -408,13 +384,31 @@ fn warnings(
     for warning in &mut warnings {
         warning.insert_str(0, OUTSIDE_VALIDITY);
     }
-    if summary.continued > 0 {
+    warnings.extend(warnings_of_run(schedule, summary.continued, cache));
+    if schedule.window_from.seconds() > 1.5 * loaded.manifest.client.warmup_seconds {
         warnings.push(format!(
-            "{} requests were taken from the schedule's continuation, because a class lacked successes",
-            summary.continued
+            "the warm-up was lengthened to {} s, because the expected prefix hits did not stand after the manifest's",
+            schedule.window_from.seconds()
         ));
     }
-    if point.shared_prefixes && cache.expected_hit_share == Some(0.0) {
+    if summary.stopped {
+        warnings.push(STOPPED.to_owned());
+    }
+    warnings
+}
+
+/// The warning of a run that was stopped.
+pub const STOPPED: &str = "stopped before the schedule's end: the numbers cover the attempts that had ended";
+
+/// What is worth knowing of any run, simulated or live.
+pub fn warnings_of_run(schedule: &Schedule, continued: u64, cache: &CacheReport) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if continued > 0 {
+        warnings.push(format!(
+            "{continued} requests were taken from the schedule's continuation, because a class lacked successes",
+        ));
+    }
+    if schedule.shared_prefixes && cache.expected_hit_share == Some(0.0) {
         warnings.push(
             "the cache is called warm but no prompt shares a prefix: this is the cold experiment; give \
              prefix_groups, sessions or a trace with hash ids"
@@ -431,24 +425,13 @@ fn warnings(
             100.0 * expected
         ));
     }
-    if schedule.window_from.seconds() > 1.5 * loaded.manifest.client.warmup_seconds {
-        warnings.push(format!(
-            "the warm-up was lengthened to {} s, because the expected prefix hits did not stand after the manifest's",
-            schedule.window_from.seconds()
-        ));
-    }
-    if summary.stopped {
-        warnings
-            .push("stopped before the schedule's end: the numbers cover the attempts that had ended".into());
-    }
     warnings
 }
 
 impl Observer for Recorder<'_> {
     fn record(&mut self, record: &Record) {
         self.judge.record(record);
-        let written = self.requests.row(record);
-        self.keep(written);
+        self.writer.row(record);
     }
 
     fn sample(&mut self, row: &TimelineRow) {
@@ -460,6 +443,6 @@ impl Observer for Recorder<'_> {
     }
 
     fn stop(&mut self) -> bool {
-        self.judge.stop() || self.failure.is_some()
+        self.judge.stop() || self.writer.has_failed()
     }
 }

@@ -4,7 +4,7 @@ use crate::args::{Format, ScenarioArgs};
 use crate::exit::{CommandError, Exit, Outcome};
 use crate::files::{self, OutputDirectory, Pending, unwritable};
 use crate::input::{self, Loaded};
-use crate::point::{Point, PointResult};
+use crate::point::{Point, PointResult, World};
 use crate::progress::{Progress, interrupted, say};
 use crate::table::counted;
 use rayon::prelude::*;
@@ -32,7 +32,7 @@ pub struct Study {
     /// Whether prompts share prefixes.
     pub shared_prefixes: bool,
     /// Whether points already in the pack are taken from there.
-    resume: bool,
+    pub resume: bool,
     /// Whether a point outside the profile's validity region is refused.
     strict: bool,
     /// The points so far, in the order asked for.
@@ -43,6 +43,11 @@ impl Study {
     /// Loads the scenario and makes the pack's directory.
     pub fn open(args: &ScenarioArgs, command: &str) -> Result<Study, CommandError> {
         use_threads(args)?;
+        Study::over(args, command)
+    }
+
+    /// The same without threads of its own.
+    pub fn over(args: &ScenarioArgs, command: &str) -> Result<Study, CommandError> {
         let loaded = input::load(&args.source)?;
         if command != "sweep" {
             // Only a sweep makes both experiments.
@@ -153,7 +158,7 @@ impl Study {
 
     fn obtain(&self, point: &Point, progress: &Progress) -> Result<PointResult, CommandError> {
         let directory = self.point_directory(point);
-        if let Some(result) = self.resumed(point, &directory)? {
+        if let Some(result) = self.resumed(point, &point.simulated(&self.loaded), &directory)? {
             progress.advance(self.expected_attempts(point));
             return Ok(result);
         }
@@ -161,14 +166,19 @@ impl Study {
     }
 
     /// A point's pack that is already there, if it can be taken as it is. Says why if not.
-    fn resumed(&self, point: &Point, directory: &Path) -> Result<Option<PointResult>, CommandError> {
+    pub fn resumed(
+        &self,
+        point: &Point,
+        world: &World,
+        directory: &Path,
+    ) -> Result<Option<PointResult>, CommandError> {
         if !self.resume || files::entries(directory).is_empty() {
             return Ok(None);
         }
-        match point.resume(&self.loaded, directory)? {
+        match point.resume(&self.loaded, world, directory)? {
             Ok(result) => Ok(Some(result)),
             Err(why) => {
-                say(&format!("note: {}: {why}; this point is simulated again", directory.display()));
+                say(&format!("note: {}: {why}; this point is {} again", directory.display(), world.verb()));
                 Ok(None)
             }
         }
@@ -177,10 +187,11 @@ impl Study {
     /// Simulates one point whose pack is the study's own directory. To resume it is to take a whole pack of this very
     /// point as it is; that of another point is not written over.
     pub fn simulate_alone(&self, point: &Point) -> Result<PointResult, CommandError> {
+        let world = point.simulated(&self.loaded);
         if self.resume {
-            point.refuse_another(&self.loaded, &self.directory)?;
+            point.refuse_another(&self.loaded, &world, &self.directory)?;
         }
-        if let Some(result) = self.resumed(point, &self.directory)? {
+        if let Some(result) = self.resumed(point, &world, &self.directory)? {
             return Ok(result);
         }
         let progress = Progress::start("simulate", self.expected_attempts(point));
@@ -208,11 +219,13 @@ impl Study {
         client.initial_scheduled_requests.max(rows) + warmup as u64
     }
 
-    fn point_directory(&self, point: &Point) -> PathBuf {
+    /// The directory of a point's pack.
+    pub fn point_directory(&self, point: &Point) -> PathBuf {
         self.directory.join("points").join(point.name(&self.loaded))
     }
 
-    fn write_summary(&self) -> Result<(), CommandError> {
+    /// Writes summary.csv over the points so far.
+    pub fn write_summary(&self) -> Result<(), CommandError> {
         let key = |result: &PointResult| PointKey {
             name: result.point.name(&self.loaded),
             replicas: result.point.replicas,

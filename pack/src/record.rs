@@ -116,6 +116,50 @@ pub enum TokensFrom {
     Chunks,
 }
 
+impl TokensFrom {
+    /// All three.
+    pub const ALL: [TokensFrom; 3] = [TokensFrom::Usage, TokensFrom::TokenIds, TokensFrom::Chunks];
+
+    /// The word in requests.csv.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            TokensFrom::Usage => "usage",
+            TokensFrom::TokenIds => "token_ids",
+            TokensFrom::Chunks => "chunks",
+        }
+    }
+
+    /// The source that `word` names.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<TokensFrom> {
+        TokensFrom::ALL.into_iter().find(|from| from.word() == word)
+    }
+}
+
+/// The gaps between an attempt's chunks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ChunkGaps {
+    /// Median gap.
+    pub p50: Nanos,
+    /// 99th percentile of the gaps, nearest rank.
+    pub p99: Nanos,
+    /// Share of gaps that are zero: chunks that came in one read.
+    pub zero_share: f64,
+}
+
+impl Wire {
+    /// The gaps between the chunks; None for fewer than two.
+    #[must_use]
+    pub fn gaps(&self) -> Option<ChunkGaps> {
+        let mut gaps: Vec<Nanos> = self.chunks.windows(2).map(|pair| pair[1].0.since(pair[0].0)).collect();
+        gaps.sort_unstable();
+        let at = |percent| gaps.get(crate::percentile::rank(gaps.len(), percent).checked_sub(1)?).copied();
+        let zero = gaps.iter().take_while(|gap| **gap == Nanos::ZERO).count();
+        Some(ChunkGaps { p50: at(50)?, p99: at(99)?, zero_share: zero as f64 / gaps.len() as f64 })
+    }
+}
+
 impl Record {
     /// Time to first token from sending, if there was one.
     #[must_use]

@@ -229,6 +229,12 @@ pub struct Report {
     pub preemptions: Option<u64>,
     /// What a reader should know before believing the numbers.
     pub warnings: Vec<String>,
+    /// The load generator's checks of itself; none for a simulated run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checks: Option<Vec<Check>>,
+    /// The checks that failed, in words: with any, the run is invalid and proves nothing. None for a simulated run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invalid: Option<Vec<String>>,
 }
 
 impl Report {
@@ -266,10 +272,44 @@ impl Report {
         self.outside_validity().next().is_some()
     }
 
+    /// Whether its load generator found that it cannot be trusted.
+    #[must_use]
+    pub fn is_invalid(&self) -> bool {
+        self.invalid.as_ref().is_some_and(|reasons| !reasons.is_empty())
+    }
+
     /// Whether every class has the successes that the manifest asks for.
     #[must_use]
     pub fn samples_adequate(&self) -> bool {
         self.classes.values().all(|c| c.sample_adequate)
+    }
+}
+
+/// What a load generator asks of itself: a value and the most that it may be.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Check {
+    /// What is checked, its unit last.
+    pub name: String,
+    /// What was observed; null where nothing could be, which passes.
+    pub value: Option<f64>,
+    /// The most that passes.
+    pub limit: f64,
+    /// Whether it passes.
+    pub pass: bool,
+}
+
+impl Check {
+    /// Whether `value` is at most `limit`. A value that is no number passes nothing.
+    #[must_use]
+    pub fn at_most(name: &str, value: Option<f64>, limit: f64) -> Check {
+        Check { name: name.to_owned(), value, limit, pass: value.is_none_or(|value| value <= limit) }
+    }
+
+    /// Why it failed; None if it passed.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        let value = self.value.filter(|_| !self.pass)?;
+        Some(format!("{}: found {value:.3}; expected at most {}", self.name, self.limit))
     }
 }
 

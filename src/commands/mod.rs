@@ -8,6 +8,7 @@ pub mod compare;
 pub mod import;
 pub mod init;
 pub mod lint;
+pub mod live;
 pub mod manual;
 pub mod model;
 pub mod oracle;

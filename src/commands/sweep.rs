@@ -33,6 +33,11 @@ pub fn run(args: &SweepArgs) -> Outcome {
             experiments.push(open_loop(&mut study, args)?);
         }
     }
+    publish(&study, "sweep", &experiments)
+}
+
+/// Writes the pack of some experiments, prints them, and exits by the open ones' gates.
+pub fn publish(study: &Study, command: &str, experiments: &[Experiment]) -> Outcome {
     let open: Vec<&Experiment> = experiments.iter().filter(|e| e.capacity.is_some()).collect();
     let capacity_rps = open.first().and_then(|e| e.capacity.as_ref()?.capacity_rps);
     let passed = open.iter().all(|e| e.capacity.as_ref().is_some_and(|found| found.capacity_rps.is_some()));
@@ -41,7 +46,7 @@ pub fn run(args: &SweepArgs) -> Outcome {
     study.finish(top, &study_html(&study.title(), &sections, &study.point_names()))?;
     let text: String = experiments.iter().map(|e| format!("{}\n\n{}\n", e.name, e.text)).collect();
     study.publish(
-        "sweep",
+        command,
         &json!({"capacity_rps": capacity_rps, "experiments": experiments}),
         text.trim_end_matches('\n'),
     )?;
@@ -50,7 +55,7 @@ pub fn run(args: &SweepArgs) -> Outcome {
 
 /// One experiment of a sweep.
 #[derive(Serialize)]
-struct Experiment {
+pub struct Experiment {
     name: String,
     cache: &'static str,
     /// Open loop only.
@@ -86,30 +91,35 @@ fn reports(study: &Study, grid: &[usize]) -> Vec<Report> {
 
 fn open_loop(study: &mut Study, args: &SweepArgs) -> Result<Experiment, CommandError> {
     let (grid, found) = simulate_grid(study, args)?;
+    Ok(open_experiment(study, &grid, found))
+}
+
+/// The experiment of an open loop's points.
+pub fn open_experiment(study: &Study, grid: &[usize], found: Capacity) -> Experiment {
     let cache = study.cache_word();
     let name = format!("Open loop, {cache} cache: the capacity");
-    Ok(Experiment {
+    Experiment {
         text: format!(
             "{}{}\n{}{}",
-            rate_table(study, &grid),
-            cache_text(study, &grid),
+            rate_table(study, grid),
+            cache_text(study, grid),
             verdict(&found),
-            runs_text(study, &grid)
+            runs_text(study, grid)
         ),
         section: sweep_section(&sweep_page(
             study,
             &name,
             &class_names(study),
-            &grid_points(study, &grid),
+            &grid_points(study, grid),
             (&found, &[]),
         )),
-        chosen: chosen(study, &grid, &found),
-        points: reports(study, &grid),
+        chosen: chosen(study, grid, &found),
+        points: reports(study, grid),
         capacity: Some(found),
         saturation: None,
         name,
         cache,
-    })
+    }
 }
 
 fn closed_loop(study: &mut Study, args: &SweepArgs) -> Result<Experiment, CommandError> {
@@ -122,6 +132,11 @@ fn closed_loop(study: &mut Study, args: &SweepArgs) -> Result<Experiment, Comman
         })
         .collect();
     let grid = study.simulate("closed loop", &points)?;
+    Ok(closed_experiment(study, &grid))
+}
+
+/// The experiment of a closed loop's points.
+pub fn closed_experiment(study: &Study, grid: &[usize]) -> Experiment {
     let level = |i: &usize| match study.results[*i].point.load {
         Load::Closed { concurrency } => Some((concurrency, &study.results[*i].report)),
         Load::Open { .. } => None,
@@ -135,22 +150,22 @@ fn closed_loop(study: &mut Study, args: &SweepArgs) -> Result<Experiment, Comman
         grid.iter().filter_map(level).map(|(n, report)| (f64::from(n), report.clone())).collect();
     let page = ClosedPage { title: &name, classes: &class_names(study), points: &points, saturation: &found };
     let chosen = grid.iter().position(|i| level(i).map(|(n, _)| n) == found.saturation_concurrency);
-    Ok(Experiment {
+    Experiment {
         text: format!(
             "{}{}\n{}{}",
-            closed_table(study, &grid),
-            cache_text(study, &grid),
+            closed_table(study, grid),
+            cache_text(study, grid),
             saturation_text(&found),
-            runs_text(study, &grid)
+            runs_text(study, grid)
         ),
         section: closed_section(&page),
         chosen: grid[chosen.unwrap_or(0)],
-        points: reports(study, &grid),
+        points: reports(study, grid),
         capacity: None,
         saturation: Some(found),
         name,
         cache,
-    })
+    }
 }
 
 /// Simulates the grid's rates with their repeats, and judges them.

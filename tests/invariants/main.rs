@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test that cannot go on panics")]
 
 mod cases;
+mod driver;
 mod watched;
 
 use cases::{Case, case, trace_case};
@@ -278,6 +279,16 @@ proptest! {
     #[test]
     fn replayed_traces_keep_the_invariants(case in trace_case()) {
         read(&case).check();
+    }
+}
+
+proptest! {
+    #![proptest_config(configured(500))]
+
+    #[test]
+    fn the_live_driver_sends_what_the_simulator_consumes(case in case(), trace_case in trace_case()) {
+        driver::sends_what_the_simulator_consumes(read(&case));
+        driver::sends_what_the_simulator_consumes(read(&trace_case));
     }
 }
 

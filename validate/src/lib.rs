@@ -1,3 +1,37 @@
 //! The live world: a frozen schedule against real engines.
 
+// Tests may unwrap, also those outside `cfg(test)`: hence not in the workspace's lints.
+#![warn(clippy::unwrap_used)]
+
+mod attempt;
+mod checks;
+mod chunk;
+mod client;
+mod clock;
+mod connection;
+mod dispatch;
+mod driver;
+mod engine;
+mod heartbeat;
+mod maker;
+mod probe;
+mod request;
+mod route;
+mod sse;
+mod target;
+mod tls;
+
 pub mod metrics;
+
+pub use checks::Limits;
+pub use client::Client;
+pub use clock::RunClock;
+pub use dispatch::{Dispatch, Due};
+pub use driver::Status;
+pub use engine::{HARD_LIMIT, LiveConfig, LiveEngine, LiveObserver, LiveRun};
+pub use maker::{HashedTokens, Prompt, PromptMaker};
+pub use request::{Endpoint, Features};
+pub use route::Routing;
+pub use sse::{EventTooLong, Splitter};
+pub use target::Target;
+pub use tls::{TlsConfig, tls_config};

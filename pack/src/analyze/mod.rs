@@ -147,6 +147,17 @@ impl Analyzer {
         self.fleet.push(row);
     }
 
+    /// How attempts have ended until now.
+    #[must_use]
+    pub fn outcomes(&self) -> OutcomeCounts {
+        self.outcomes
+    }
+
+    /// Each class with its attainment until now.
+    pub fn attainments(&self) -> impl Iterator<Item = (&str, Option<f64>)> {
+        self.classes.iter().map(|class| (class.name.as_str(), share(class.passing, class.successful())))
+    }
+
     /// The report.
     #[must_use]
     pub fn finish(self, facts: RunFacts, stated: Stated) -> Report {
@@ -206,6 +217,8 @@ impl Analyzer {
             prefix_cache: None,
             preemptions: own.then_some(self.preemptions),
             warnings,
+            checks: None,
+            invalid: None,
         }
     }
 }

@@ -30,6 +30,22 @@ const OWN: [&str; 11] = [
     "reason",
 ];
 
+/// Columns that only a live run fills, but for `retries`. Times are milliseconds since sending; gaps are those between
+/// chunks that brought tokens.
+const WIRE: [&str; 11] = [
+    "retries",
+    "headers_ms",
+    "first_byte_ms",
+    "done_ms",
+    "http_status",
+    "tokens_from",
+    "usage_input_tokens",
+    "itl_p50_ms",
+    "itl_p99_ms",
+    "zero_gap_share",
+    "error",
+];
+
 /// Before the number of a request in `request_id`.
 const ID_PREFIX: &str = "r-";
 

@@ -1,7 +1,7 @@
 //! Reading requests.csv, ours or another tool's.
 
-use super::{ID_PREFIX, OWN, SHARED};
-use crate::record::{Outcome, Record};
+use super::{ID_PREFIX, OWN, SHARED, WIRE};
+use crate::record::{Outcome, Record, TokensFrom, Wire};
 use crate::time::Nanos;
 use csv::{ByteRecord, ErrorKind};
 use std::collections::BTreeMap;
@@ -57,7 +57,8 @@ pub struct ForeignRow {
 pub enum Row {
     /// All columns.
     Own {
-        /// The record; its `reason` is empty, being a word of the program that wrote it.
+        /// The record; its `reason` is empty, being a word of the program that wrote it, and its chunks are not known
+        /// any more.
         record: Record,
         /// Why it failed.
         reason: String,
@@ -73,6 +74,8 @@ pub struct Reader<R> {
     classes: Vec<String>,
     shared: [usize; SHARED.len()],
     own: Option<[usize; OWN.len()]>,
+    /// None for a file of an earlier version.
+    wire: Option<[usize; WIRE.len()]>,
     /// Line of each request id so far.
     seen: BTreeMap<Box<[u8]>, u64>,
 }
@@ -107,15 +110,9 @@ impl<R: Read> Reader<R> {
                 )
             })?;
         }
-        let mut own = Some([0; OWN.len()]);
-        for (i, name) in OWN.iter().enumerate() {
-            match (position(name)?, &mut own) {
-                (Some(place), Some(places)) => places[i] = place,
-                _ => own = None,
-            }
-        }
+        let (own, wire) = (all_of(OWN, &position)?, all_of(WIRE, &position)?);
         let classes = classes.into_iter().map(str::to_string).collect();
-        Ok(Reader { csv, record: ByteRecord::new(), classes, shared, own, seen: BTreeMap::new() })
+        Ok(Reader { csv, record: ByteRecord::new(), classes, shared, own, wire, seen: BTreeMap::new() })
     }
 
     /// The next row; None at the end.
@@ -124,7 +121,7 @@ impl<R: Read> Reader<R> {
             return Ok(None);
         }
         let line = self.record.position().map_or(0, csv::Position::line);
-        let Reader { record, classes, shared, own, seen, .. } = self;
+        let Reader { record, classes, shared, own, wire, seen, .. } = self;
         let field = |i: usize| Field { line, column: SHARED[i], text: &record[shared[i]] };
         if let Some(first) = seen.insert(field(0).text.into(), line) {
             return Err(field(0).error(&format!("an id that no other row has (line {first} has it)")));
@@ -146,7 +143,12 @@ impl<R: Read> Reader<R> {
         if let Some(places) = own {
             let id = field(0).request_id()?;
             let own = |i: usize| Field { line, column: OWN[i], text: &record[places[i]] };
-            return own_row(id, &row, own).map(Some);
+            let (mut record_of_row, reason) = own_row(id, &row, own)?;
+            if let Some(places) = wire {
+                let wire = |i: usize| Field { line, column: WIRE[i], text: &record[places[i]] };
+                wire_of(&mut record_of_row, wire)?;
+            }
+            return Ok(Some(Row::Own { record: record_of_row, reason }));
         }
         let tpot_ms = row.tpot_ms.filter(|_| row.output_tokens > 1);
         Ok(Some(Row::Foreign(ForeignRow { tpot_ms, ..row })))
@@ -158,7 +160,7 @@ fn own_row<'a>(
     id: u64,
     shared: &ForeignRow,
     field: impl Fn(usize) -> Field<'a>,
-) -> Result<Row, RequestsCsvError> {
+) -> Result<(Record, String), RequestsCsvError> {
     let record = Record {
         id,
         class: shared.class,
@@ -187,7 +189,46 @@ fn own_row<'a>(
     if record.ended < record.first_token.unwrap_or(record.sent) {
         return Err(field(3).error("no less than sent_s and first_token_s"));
     }
-    Ok(Row::Own { record, reason: String::from_utf8_lossy(field(10).text).into_owned() })
+    Ok((record, String::from_utf8_lossy(field(10).text).into_owned()))
+}
+
+/// What the columns of a live run add to a record. A simulated one has no source of its tokens.
+fn wire_of<'a>(record: &mut Record, field: impl Fn(usize) -> Field<'a>) -> Result<(), RequestsCsvError> {
+    record.retries = field(0).integer()?;
+    if field(5).text.is_empty() {
+        return Ok(());
+    }
+    let since_sent = |i: usize| -> Result<Option<Nanos>, RequestsCsvError> {
+        Ok(field(i).optional(Field::millis)?.map(|after| record.sent + after))
+    };
+    let status = field(4).optional(Field::integer)?.map(u16::try_from);
+    record.wire = Some(Box::new(Wire {
+        headers: since_sent(1)?,
+        first_byte: since_sent(2)?,
+        done: since_sent(3)?,
+        http_status: status.transpose().map_err(|_| field(4).error("an HTTP status"))?,
+        tokens_from: field(5).tokens_from()?,
+        usage_input_tokens: field(6).optional(Field::integer)?,
+        chunks: Vec::new(),
+        error: String::from_utf8_lossy(field(10).text).into_owned(),
+    }));
+    Ok(())
+}
+
+/// The places of all these columns; None if one is missing.
+fn all_of<const N: usize>(
+    names: [&str; N],
+    position: impl Fn(&str) -> Result<Option<usize>, RequestsCsvError>,
+) -> Result<Option<[usize; N]>, RequestsCsvError> {
+    let mut places = [0; N];
+    let mut complete = true;
+    for (place, name) in places.iter_mut().zip(names) {
+        match position(name)? {
+            Some(found) => *place = found,
+            None => complete = false,
+        }
+    }
+    Ok(complete.then_some(places))
 }
 
 impl<R: Read> Iterator for Reader<R> {
@@ -261,6 +302,13 @@ impl Field<'_> {
         index
             .and_then(|i| u16::try_from(i).ok())
             .ok_or_else(|| self.error(&format!("a class of the manifest: {}", classes.join(", "))))
+    }
+
+    fn tokens_from(&self) -> Result<TokensFrom, RequestsCsvError> {
+        let word = std::str::from_utf8(self.text).ok().and_then(TokensFrom::from_word);
+        word.ok_or_else(|| {
+            self.error(&format!("one of {}", TokensFrom::ALL.map(TokensFrom::word).join(", ")))
+        })
     }
 
     fn outcome(&self) -> Result<Outcome, RequestsCsvError> {

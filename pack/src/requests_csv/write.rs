@@ -1,6 +1,6 @@
 //! Writing requests.csv.
 
-use super::{ID_PREFIX, OWN, SHARED};
+use super::{ID_PREFIX, OWN, SHARED, WIRE};
 use crate::digits::{integer, millis, seconds};
 use crate::record::{Outcome, Record};
 use crate::time::Nanos;
@@ -25,6 +25,8 @@ impl<W: Write> Writer<W> {
         buffer.extend_from_slice(SHARED.join(",").as_bytes());
         buffer.push(b',');
         buffer.extend_from_slice(OWN.join(",").as_bytes());
+        buffer.push(b',');
+        buffer.extend_from_slice(WIRE.join(",").as_bytes());
         buffer.push(b'\n');
         Writer { out, buffer, classes: classes.into_iter().map(quoted).collect() }
     }
@@ -42,6 +44,7 @@ impl<W: Write> Writer<W> {
         }
         self.shared_columns(record);
         own_columns(&mut self.buffer, record);
+        wire_columns(&mut self.buffer, record);
         self.buffer.push(b'\n');
         if self.buffer.len() >= BUFFER_BYTES {
             self.out.write_all(&self.buffer)?;
@@ -72,13 +75,22 @@ impl<W: Write> Writer<W> {
         out.extend_from_slice(record.outcome.word().as_bytes());
     }
 
+    /// Writes the rows so far, each of them whole.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.out.write_all(&self.buffer)?;
+        self.buffer.clear();
+        self.out.flush()
+    }
+
     /// Writes what is left and flushes; hands the writer back.
     ///
     /// # Errors
     /// Those of the writer.
     pub fn finish(mut self) -> io::Result<W> {
-        self.out.write_all(&self.buffer)?;
-        self.out.flush()?;
+        self.flush()?;
         Ok(self.out)
     }
 }
@@ -116,6 +128,44 @@ fn own_columns(out: &mut Vec<u8>, record: &Record) {
     if !record.reason.is_empty() {
         out.extend_from_slice(&quoted(record.reason));
     }
+}
+
+fn wire_columns(out: &mut Vec<u8>, record: &Record) {
+    out.push(b',');
+    integer(out, u64::from(record.retries));
+    let Some(wire) = &record.wire else {
+        out.extend(std::iter::repeat_n(b',', WIRE.len() - 1));
+        return;
+    };
+    for time in [wire.headers, wire.first_byte, wire.done] {
+        out.push(b',');
+        if let Some(time) = time {
+            millis(out, time.since(record.sent));
+        }
+    }
+    out.push(b',');
+    if let Some(status) = wire.http_status {
+        integer(out, u64::from(status));
+    }
+    out.push(b',');
+    out.extend_from_slice(wire.tokens_from.word().as_bytes());
+    out.push(b',');
+    if let Some(tokens) = wire.usage_input_tokens {
+        integer(out, u64::from(tokens));
+    }
+    let gaps = wire.gaps();
+    for gap in [gaps.map(|gaps| gaps.p50), gaps.map(|gaps| gaps.p99)] {
+        out.push(b',');
+        if let Some(gap) = gap {
+            millis(out, gap);
+        }
+    }
+    out.push(b',');
+    if let Some(gaps) = gaps {
+        out.extend_from_slice(format!("{:.4}", gaps.zero_share).as_bytes());
+    }
+    out.push(b',');
+    out.extend_from_slice(&quoted(&wire.error));
 }
 
 /// `text` as a CSV field.

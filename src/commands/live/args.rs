@@ -1,0 +1,101 @@
+//! The arguments of `scaleproof live`.
+
+use crate::args::{Format, SourceArgs, rate, seed};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueEnum};
+use scaleproof_policy::RouterPolicy;
+use scaleproof_validate::{Endpoint, Target};
+use std::path::PathBuf;
+
+/// Arguments of `live`.
+#[derive(Debug, Args)]
+pub struct LiveArgs {
+    #[command(flatten)]
+    pub source: SourceArgs,
+    #[command(flatten)]
+    pub targets: TargetArgs,
+    /// Open loop at these offered rates, in requests per second, one after the other [default: the scenario's highest]
+    #[arg(long, alias = "rate", alias = "rates", value_name = "R,R,...", value_delimiter = ',', allow_negative_numbers = true, value_parser = rate)]
+    pub rps: Vec<f64>,
+    /// Closed loop with so many clients
+    #[arg(long, alias = "concurrencies", value_name = "N,N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub concurrency: Vec<u32>,
+    /// Which independent repeat of the schedule; 0 is the manifest's own
+    #[arg(long, default_value_t = 0, value_parser = seed)]
+    pub run: u64,
+    /// The clients of a closed loop begin spread over so many seconds
+    #[arg(long, value_name = "S", default_value_t = 0.0, value_parser = crate::args::seconds)]
+    pub ramp_s: f64,
+    /// Threads for the connections [default: half of the cores, at most 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub threads: Option<u16>,
+    /// A run is invalid if the 99th percentile of its sending is later than this [default: 5, or a hundredth of the
+    /// smallest TTFT cutoff if that is more]
+    #[arg(long, value_name = "MS", value_parser = rate)]
+    pub max_send_lag_ms: Option<f64>,
+    /// Write the pack here [default: a new directory under out/]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Continue the study in --out: points that are whole and of this very scenario are not run again
+    #[arg(long, requires = "out")]
+    pub resume: bool,
+    /// How to print the result
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+}
+
+/// Where requests go, and how.
+#[derive(Debug, Args)]
+pub struct TargetArgs {
+    /// An endpoint that speaks OpenAI's API, as http://host:8000. Give it several times to route here, without a router
+    #[arg(long = "target", value_name = "URL", required = true, value_parser = Target::parse)]
+    pub targets: Vec<Target>,
+    /// Which endpoint takes the requests
+    #[arg(long, value_enum, default_value = "completions")]
+    pub endpoint: EndpointArg,
+    /// The model's id at the endpoint [default: the first that it lists]
+    #[arg(long, value_name = "ID")]
+    pub model: Option<String>,
+    /// Who chooses among several targets [default: the scenario's]
+    #[arg(long, value_name = "ROUTER", value_parser = router())]
+    pub router: Option<RouterPolicy>,
+    /// A file with the bearer token
+    #[arg(long, value_name = "FILE", conflicts_with = "token_env")]
+    pub token_file: Option<PathBuf>,
+    /// An environment variable with the bearer token
+    #[arg(long, value_name = "NAME")]
+    pub token_env: Option<String>,
+    /// A file of certificates, in PEM, to trust beside the public authorities
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+    /// Ids of the prompts' tokens are below this
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(16..=10_000_000))]
+    pub vocabulary: u32,
+}
+
+/// See [`Endpoint`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum EndpointArg {
+    /// /v1/completions.
+    Completions,
+    /// /v1/chat/completions.
+    Chat,
+}
+
+impl From<EndpointArg> for Endpoint {
+    fn from(endpoint: EndpointArg) -> Endpoint {
+        match endpoint {
+            EndpointArg::Completions => Endpoint::Completions,
+            EndpointArg::Chat => Endpoint::Chat,
+        }
+    }
+}
+
+/// The routers by their words.
+fn router() -> impl TypedValueParser<Value = RouterPolicy> {
+    let words = PossibleValuesParser::new(RouterPolicy::WORDS.map(|(word, _)| word));
+    words.try_map(|word| {
+        let found = RouterPolicy::WORDS.into_iter().find(|(known, _)| *known == word);
+        found.map(|(_, policy)| policy).ok_or("no router")
+    })
+}

@@ -1,0 +1,242 @@
+//! `scaleproof live`: a scenario's schedule against real engines.
+
+mod args;
+mod line;
+mod point;
+
+pub use args::LiveArgs;
+
+use crate::args::Format;
+use crate::args::ScenarioArgs;
+use crate::exit::{CommandError, Outcome};
+use crate::files::read_bytes;
+use crate::input::Loaded;
+use crate::point::{Point, World};
+use crate::progress::interrupted;
+use crate::report_text;
+use crate::study::{Study, exit_by_gate, print_out, shown};
+use args::TargetArgs;
+use point::Live;
+use scaleproof_pack::experiment::ExperimentError;
+use scaleproof_pack::report::{Origin, Report, SystemFacts};
+use scaleproof_pack::schedule::Load;
+use scaleproof_pack::time::Nanos;
+use scaleproof_validate::{HashedTokens, Limits, LiveConfig, LiveEngine, Routing, tls_config};
+use serde_json::json;
+
+/// Send lag that is always allowed, in milliseconds, and as a share of the smallest TTFT cutoff.
+const SEND_LAG_MS: f64 = 5.0;
+const SEND_LAG_SHARE: f64 = 0.01;
+/// Threads for the connections at most, unless asked for more.
+const THREADS_MAX: usize = 4;
+
+/// Runs the command.
+pub fn run(args: &LiveArgs) -> Outcome {
+    let common = ScenarioArgs {
+        source: args.source.clone(),
+        out: args.out.clone(),
+        resume: args.resume,
+        strict: false,
+        format: args.format,
+        threads: None,
+    };
+    let study = Study::over(&common, "live")?;
+    let points = points(args, &study)?;
+    let world = world(args, &study);
+    let engine = engine(args, &study.loaded)?;
+    let mut live = Live { study, world, engine };
+    match points.as_slice() {
+        [point] => alone(&mut live, point),
+        _ => sweep(&mut live, &points),
+    }
+}
+
+/// One point, whose pack is the whole pack.
+fn alone(live: &mut Live, point: &Point) -> Outcome {
+    let study = &live.study;
+    if study.resume {
+        point.refuse_another(&study.loaded, &live.world, &study.directory)?;
+    }
+    let directory = study.directory.clone();
+    let result = match study.resumed(point, &live.world, &directory)? {
+        Some(result) => result,
+        None => live.run(point, &directory)?,
+    };
+    if !result.report.facts.complete {
+        return Err(interruption(&format!("{} holds the attempts until then", directory.display())));
+    }
+    print(&live.study, &result.report)?;
+    exit_of(&[&result.report], result.report.capacity_gate_pass)
+}
+
+fn print(study: &Study, report: &Report) -> Result<(), CommandError> {
+    let text = match study.format {
+        Format::Json => {
+            let mut printed = json!({"pack": shown(&study.directory)});
+            let value = serde_json::to_value(report).map_err(CommandError::could_not_run)?;
+            if let (Some(printed), Some(report)) = (printed.as_object_mut(), value.as_object()) {
+                printed.extend(report.clone());
+            }
+            serde_json::to_string_pretty(&printed).map_err(CommandError::could_not_run)? + "\n"
+        }
+        Format::Text => {
+            let seed = study.loaded.manifest.client.request_schedule_seed;
+            format!("{}\nlive; seed {seed}\npack: {}\n", report_text::text(report), study.directory.display())
+        }
+    };
+    print_out(&text)
+}
+
+/// Several points, one after the other, each with its pack.
+fn sweep(live: &mut Live, points: &[Point]) -> Outcome {
+    for point in points {
+        let directory = live.study.point_directory(point);
+        let result = match live.study.resumed(point, &live.world, &directory)? {
+            Some(result) => result,
+            None => live.run(point, &directory)?,
+        };
+        // A point that was stopped has its own pack, but its numbers are not the point's.
+        if result.report.facts.complete {
+            live.study.results.push(result);
+        }
+        live.study.write_summary()?;
+        if interrupted() {
+            let place = live.study.directory.display();
+            return Err(interruption(&format!("the points finished until then are valid, under {place}")));
+        }
+    }
+    let study = &live.study;
+    let of = |open: bool| -> Vec<usize> {
+        let is_open = |i: &usize| matches!(study.results[*i].point.load, Load::Open { .. });
+        (0..study.results.len()).filter(|i| is_open(i) == open).collect()
+    };
+    let mut experiments = Vec::new();
+    if !of(true).is_empty() {
+        let grid = of(true);
+        let found = super::sweep::judge(study, &grid);
+        experiments.push(super::sweep::open_experiment(study, &grid, found));
+    }
+    if !of(false).is_empty() {
+        experiments.push(super::sweep::closed_experiment(study, &of(false)));
+    }
+    let exit = super::sweep::publish(study, "live", &experiments)?;
+    let reports: Vec<&Report> = study.results.iter().map(|result| &result.report).collect();
+    exit_of(&reports, exit == crate::exit::Exit::Passed)
+}
+
+/// An invalid run proves nothing, whatever its gates say.
+fn exit_of(reports: &[&Report], passed: bool) -> Outcome {
+    let invalid: Vec<&String> = reports.iter().flat_map(|report| report.invalid.iter().flatten()).collect();
+    if invalid.is_empty() {
+        return exit_by_gate(passed);
+    }
+    let lines: Vec<String> = invalid.iter().map(|why| format!("the run is invalid: {why}")).collect();
+    Err(CommandError::could_not_run(lines.join("\n")))
+}
+
+fn interruption(what_is_left: &str) -> CommandError {
+    CommandError::could_not_run(format!("interrupted: found a request to stop; {what_is_left}"))
+}
+
+/// The points asked for: by default the scenario's highest rate, or a trace's own.
+fn points(args: &LiveArgs, study: &Study) -> Result<Vec<Point>, CommandError> {
+    let loaded = &study.loaded;
+    let mut rates = args.rps.clone();
+    if rates.is_empty() && args.concurrency.is_empty() {
+        rates.extend(loaded.trace_rate().or(loaded.scenario.experiment.rates_rps.last().copied()));
+    }
+    let open = rates.into_iter().map(|rps| Load::Open { rps });
+    let closed = args.concurrency.iter().map(|&concurrency| Load::Closed { concurrency });
+    let mut points: Vec<Point> = Vec::new();
+    for load in open.chain(closed) {
+        let point = Point { load, ..study.at_rate(1.0, args.run, None) };
+        if !points.contains(&point) {
+            points.push(point);
+        }
+    }
+    if points.is_empty() {
+        return Err(CommandError::bad_input("--rps: found none; expected an offered rate; name one"));
+    }
+    Ok(points)
+}
+
+/// What the reports say of where the points run.
+fn world(args: &LiveArgs, study: &Study) -> World {
+    let loaded = &study.loaded;
+    let replicas = loaded.manifest.engine.placement.replicas;
+    let router = match args.targets.targets.len() {
+        1 => "of the target".to_owned(),
+        _ => args.targets.router.unwrap_or(loaded.scenario.router.policy).word().to_owned(),
+    };
+    let system = loaded.system_facts(replicas, study.shared_prefixes);
+    World { origin: Origin::Live, system: SystemFacts { router, profile: None, ..system } }
+}
+
+fn engine(args: &LiveArgs, loaded: &Loaded) -> Result<LiveEngine, CommandError> {
+    let (targets, client, scenario) = (&args.targets, &loaded.manifest.client, &loaded.scenario);
+    let routing = Routing {
+        policy: targets.router.unwrap_or(scenario.router.policy),
+        poll_interval: scenario.router.poll_interval,
+    };
+    let cores = std::thread::available_parallelism().map_or(2, |n| n.get());
+    let config = LiveConfig {
+        targets: targets.targets.clone(),
+        tls: tls(targets)?,
+        token: token(targets)?,
+        endpoint: targets.endpoint.into(),
+        model: targets.model.clone(),
+        streaming: client.streaming,
+        ignore_eos: client.ignore_eos,
+        sampling: client.sampling.clone(),
+        timeout: scenario.timeout,
+        ttft_timeout: scenario.ttft_timeout,
+        ramp: Nanos::from_seconds(args.ramp_s).map_err(CommandError::bad_input)?,
+        routing,
+        threads: args.threads.map_or((cores / 2).clamp(1, THREADS_MAX), usize::from),
+        limits: Limits { send_lag_p99_ms: send_lag_limit(args, loaded), ..Limits::default() },
+    };
+    let salt = client.request_schedule_seed;
+    let prompts = HashedTokens { vocabulary: targets.vocabulary, salt };
+    LiveEngine::new(config, Box::new(prompts))
+        .map_err(|ExperimentError(error)| CommandError::bad_input(error))
+}
+
+fn send_lag_limit(args: &LiveArgs, loaded: &Loaded) -> f64 {
+    let cutoffs = loaded.manifest.classes.iter().map(|class| class.request_ttft_cutoff_ms);
+    let smallest = cutoffs.fold(f64::INFINITY, f64::min);
+    args.max_send_lag_ms.unwrap_or(SEND_LAG_MS.max(SEND_LAG_SHARE * smallest))
+}
+
+fn tls(args: &TargetArgs) -> Result<Option<std::sync::Arc<scaleproof_validate::TlsConfig>>, CommandError> {
+    let pem = args.ca.as_deref().map(read_bytes).transpose()?;
+    if !args.targets.iter().any(|target| target.tls) && pem.is_none() {
+        return Ok(None);
+    }
+    let config = tls_config(pem.as_deref());
+    let file = args.ca.as_ref().map_or_else(|| "TLS".to_owned(), |path| path.display().to_string());
+    config.map(Some).map_err(|error| CommandError::bad_input(format!("{file}: {error}")))
+}
+
+/// The bearer token. What goes wrong with it is said without it.
+fn token(args: &TargetArgs) -> Result<Option<String>, CommandError> {
+    let text = match (&args.token_file, &args.token_env) {
+        (Some(path), _) => crate::files::read_text(path)?,
+        (None, Some(name)) => std::env::var(name).map_err(|error| {
+            let found = match error {
+                std::env::VarError::NotPresent => "no such variable",
+                std::env::VarError::NotUnicode(_) => "a value that is no text",
+            };
+            CommandError::bad_input(format!(
+                "--token-env {name}: found {found}; expected an environment variable with the token; set it"
+            ))
+        })?,
+        (None, None) => return Ok(None),
+    };
+    let token = text.trim();
+    if token.is_empty() {
+        return Err(CommandError::bad_input(
+            "--token-file or --token-env: found nothing in it; expected the token; write it there",
+        ));
+    }
+    Ok(Some(token.to_owned()))
+}

@@ -1,0 +1,52 @@
+//! Which target takes a request: the same routers as in a simulation, over what a client can know of its targets.
+
+use scaleproof_pack::chance::{self, Stream};
+use scaleproof_pack::schedule::{Planned, Schedule};
+use scaleproof_pack::time::Nanos;
+use scaleproof_pack::timeline::TimelineRow;
+use scaleproof_policy::{Fleet, LoadSource, RouteRequest, Router, RouterPolicy};
+
+/// How requests are spread over several targets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Routing {
+    /// Who chooses.
+    pub policy: RouterPolicy,
+    /// Loads are what the targets say this often; None: the client's own count in flight.
+    pub poll_interval: Option<Nanos>,
+}
+
+/// A router with its fleet.
+pub(crate) struct Routes {
+    fleet: Fleet,
+    router: Box<dyn Router>,
+    chance: Stream,
+}
+
+impl Routes {
+    pub(crate) fn new(routing: Routing, targets: u32, schedule: &Schedule) -> Routes {
+        let source = if routing.poll_interval.is_some() { LoadSource::Polled } else { LoadSource::InFlight };
+        Routes {
+            fleet: Fleet::new(targets, source),
+            router: scaleproof_policy::build(routing.policy),
+            chance: chance::stream(schedule.seed, schedule.run, "router"),
+        }
+    }
+
+    /// The target of a request that is sent now.
+    pub(crate) fn choose(&mut self, planned: &Planned) -> Option<u32> {
+        let request = RouteRequest { class: planned.class, input_tokens: planned.input_tokens };
+        let target = self.router.choose(&request, &self.fleet, &mut self.chance)?;
+        self.fleet.sent(target);
+        Some(target)
+    }
+
+    /// A request that was sent to `target` has ended.
+    pub(crate) fn ended(&mut self, target: u32) {
+        self.fleet.ended(target);
+    }
+
+    /// A target said how loaded it is.
+    pub(crate) fn sampled(&mut self, row: &TimelineRow) {
+        self.fleet.polled(row.replica, row.waiting.saturating_add(row.running));
+    }
+}
