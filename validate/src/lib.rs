@@ -22,6 +22,8 @@ mod sse;
 mod target;
 mod tls;
 
+pub mod metrics;
+
 pub use checks::Limits;
 pub use client::Client;
 pub use clock::RunClock;
