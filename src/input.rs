@@ -79,6 +79,8 @@ pub struct Sources {
     seed: Option<u64>,
     /// The trace to replay instead of the manifest's.
     trace: Option<PathBuf>,
+    /// The profile to take instead of the scenario's.
+    profile: Option<PathBuf>,
     /// Traces are large: variants share them.
     traces: Mutex<Vec<(PathBuf, TraceFormat, Arc<Trace>)>>,
 }
@@ -95,6 +97,11 @@ impl Sources {
     pub fn read(args: &SourceArgs) -> Result<Sources, CommandError> {
         let sources = Sources::of(&args.scenario)?;
         Ok(Sources { seed: args.seed, trace: args.trace.clone(), ..sources })
+    }
+
+    /// Reads a directory's two files, with another profile in the place of the scenario's if there is one.
+    pub fn at(path: &Path, profile: Option<&Path>) -> Result<Sources, CommandError> {
+        Ok(Sources { profile: profile.map(Path::to_owned), ..Sources::of(path)? })
     }
 
     /// Reads a directory's two files.
@@ -117,6 +124,7 @@ impl Sources {
             scenario,
             seed: None,
             trace: None,
+            profile: None,
             traces: Mutex::default(),
         })
     }
@@ -147,7 +155,8 @@ impl Sources {
             document.set(field, &axis.values[value], &option).map_err(CommandError::bad_input)?;
         }
         set_mixes(&mut manifest, settings)?;
-        let path = self.directory.join(Scenario::profile_path(&scenario).map_err(CommandError::bad_input)?);
+        let named = Scenario::profile_path(&scenario).map_err(CommandError::bad_input)?;
+        let path = self.profile.clone().unwrap_or_else(|| self.directory.join(named));
         let (profile_text, mut profile) = read_document(&path)?;
         for (field, value, option) in of_profile {
             profile.knows(field, &option, Profile::of).map_err(CommandError::bad_input)?;

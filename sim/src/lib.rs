@@ -18,6 +18,6 @@ pub mod watch;
 
 pub use attempt::Attempt;
 pub use event::GiveUp;
-pub use replica::{Extremes, FrontEnd, ReplicaTotals};
+pub use replica::{Extremes, FrontEnd, Launched, Pace, Replica, ReplicaTotals};
 pub use run::{run, run_watched};
-pub use setup::{RunConfig, RunError, RunSummary, ServerLimits};
+pub use setup::{RunConfig, RunError, RunSummary, Server, ServerLimits};

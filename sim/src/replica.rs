@@ -87,6 +87,10 @@ impl From<&BatchShape> for Extremes {
     }
 }
 
+/// How much longer than its profile says a step takes that begins at a time: a factor above 0. For engines that are
+/// simulated with the noise and drift of a real one.
+pub type Pace = Box<dyn FnMut(Nanos) -> f64 + Send>;
+
 /// A replica.
 pub struct Replica {
     engine: Box<dyn BatchScheduler + Send>,
@@ -97,6 +101,7 @@ pub struct Replica {
     samples: Vec<Sample>,
     gpu_free: Nanos,
     totals: ReplicaTotals,
+    pace: Option<Pace>,
 }
 
 /// What the scheduler has just decided.
@@ -129,7 +134,14 @@ impl Replica {
             samples: Vec::new(),
             gpu_free: Nanos::ZERO,
             totals: ReplicaTotals::default(),
+            pace: None,
         }
+    }
+
+    /// The same replica at a pace of its own.
+    #[must_use]
+    pub fn paced(self, pace: Pace) -> Replica {
+        Replica { pace: Some(pace), ..self }
     }
 
     /// The scheduler, to look at.
@@ -198,8 +210,11 @@ impl Replica {
             return Ok(self.spare.last().map(|batch| Launched { span: None, batch, engine }));
         }
         let shape = BatchShape::of(&batch);
-        let duration = step_time.duration(&shape, self.depth > 1)?;
         let begins = now.max(self.gpu_free);
+        let mut duration = step_time.duration(&shape, self.depth > 1)?;
+        if let Some(pace) = &mut self.pace {
+            duration = Nanos::from_seconds(duration.seconds() * pace(begins))?;
+        }
         let ends = begins + duration;
         self.gpu_free = ends;
         self.totals.steps += 1;
