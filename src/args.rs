@@ -1,5 +1,6 @@
 //! The arguments of every command.
 
+use crate::commands::emulate::EmulateArgs;
 use crate::commands::init::InitArgs;
 use crate::commands::live::LiveArgs;
 use crate::commands::model::ModelArgs;
@@ -79,6 +80,10 @@ pub enum Command {
     ///
     /// Example: scaleproof trace scenarios/tp2-dp4 --rps 24 --from-s 90 --for-s 10 --out trace.json
     Trace(TraceArgs),
+    /// A scenario's fleet in real time behind HTTP, as an OpenAI-compatible server, with faults on command
+    ///
+    /// Example: scaleproof emulate scenarios/tp2-dp4 --port 8100 --time-scale 0.1
+    Emulate(EmulateArgs),
     /// Find what makes a benchmark configuration worthless, each with reason and repair
     ///
     /// Example: scaleproof lint scenarios/tp2-dp4
@@ -139,6 +144,7 @@ impl Command {
             | Command::Observability(_)
             | Command::Accuracy(_)
             | Command::Bench(_)
+            | Command::Emulate(_)
             | Command::Lint(_)
             | Command::Init(_)
             | Command::Completions(_)

@@ -110,6 +110,11 @@ impl Sources {
         Ok(Sources { seed: args.seed, trace: args.trace.clone(), ..sources })
     }
 
+    /// Reads a directory's two files, with another profile in the place of the scenario's if there is one.
+    pub fn at(path: &Path, profile: Option<&Path>) -> Result<Sources, CommandError> {
+        Ok(Sources { profile: profile.map(Path::to_owned), ..Sources::of(path)? })
+    }
+
     /// Reads a directory's two files.
     fn of(path: &Path) -> Result<Sources, CommandError> {
         let directory = directory_of(path);

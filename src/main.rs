@@ -49,6 +49,7 @@ fn main() -> ExitCode {
         Command::Import(args) => commands::import::run(args),
         Command::Schedule(args) => commands::schedule::run(args),
         Command::Trace(args) => commands::trace::run(args),
+        Command::Emulate(args) => commands::emulate::run(args),
         Command::Lint(args) => commands::lint::run(args),
         Command::Init(args) => commands::init::run(args),
         Command::Model(args) => commands::model::run(args),

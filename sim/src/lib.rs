@@ -19,6 +19,6 @@ pub mod watch;
 
 pub use attempt::{Attempt, Stage};
 pub use event::GiveUp;
-pub use replica::{Extremes, FrontEnd, Pace, ReplicaTotals};
+pub use replica::{Extremes, FrontEnd, Launched, Pace, Replica, ReplicaTotals};
 pub use run::{Policies, run, run_paced, run_watched, run_with};
-pub use setup::{GatewayConfig, RunConfig, RunError, RunSummary, ServerLimits};
+pub use setup::{GatewayConfig, RunConfig, RunError, RunSummary, Server, ServerLimits};

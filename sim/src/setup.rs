@@ -157,7 +157,7 @@ impl From<TimeError> for RunError {
 
 /// What the API server of a replica counts.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Server {
+pub struct Server {
     /// Requests sent here that have not ended.
     pub unfinished: u64,
     /// Prompt tokens of those without a first token.
@@ -170,12 +170,8 @@ pub(crate) struct Server {
 
 impl ServerLimits {
     /// Why the API server does not let a request through.
-    pub(crate) fn refusal(
-        &self,
-        server: &Server,
-        input: u32,
-        output: u32,
-    ) -> Option<(Outcome, &'static str)> {
+    #[must_use]
+    pub fn refusal(&self, server: &Server, input: u32, output: u32) -> Option<(Outcome, &'static str)> {
         if u64::from(input) + u64::from(output) > u64::from(self.max_request_tokens) {
             return Some((Outcome::Error, "longer than the engine's context or KV pool"));
         }

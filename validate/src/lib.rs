@@ -22,8 +22,6 @@ mod sse;
 mod target;
 mod tls;
 
-pub mod metrics;
-
 pub use checks::Limits;
 pub use client::Client;
 pub use clock::RunClock;

@@ -1,0 +1,450 @@
+//! One replica's engine: the simulator's replica in a thread of its own, whose events wait for their moment.
+//!
+//! An event is handled as at the time it was set for, however late the thread gets to it: lateness is counted, and never
+//! adds up. Time, order and scheduling are those of a simulated run (`sim::run`).
+
+mod live;
+
+use crate::book::{Book, Ended};
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::contents::Contents;
+use crate::fault::Conditions;
+use crate::tokens::answer_token;
+use live::{Live, Requests};
+use scaleproof_pack::chance::{self, Stream};
+use scaleproof_pack::prompt::TokenStream;
+use scaleproof_pack::record::Outcome;
+use scaleproof_pack::time::Nanos;
+use scaleproof_sim::engine::vllm::VllmScheduler;
+use scaleproof_sim::engine::{Emitted, EngineRequest};
+use scaleproof_sim::step_time::StepTimeError;
+use scaleproof_sim::{Pace, Replica, Server, ServerLimits};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+use tokio::sync::{mpsc, oneshot};
+
+/// What the server asks of the engine.
+pub enum Command {
+    /// Take a request.
+    Submit(Box<Submission>),
+    /// Its client is gone. Nothing if it has ended.
+    Abort(u64),
+    /// Empty the prefix cache. False if blocks are in use, and it is not.
+    ResetCache(oneshot::Sender<bool>),
+    /// From now on it is under these.
+    Conditions(Conditions),
+    /// End, and drop everything.
+    End,
+}
+
+/// A request for the engine.
+pub struct Submission {
+    /// Unique in this engine.
+    pub id: u64,
+    /// When it came to the server.
+    pub arrived: Instant,
+    /// The prompt, at least one token.
+    pub tokens: Vec<u32>,
+    /// Prompts of different salts share nothing.
+    pub salt: String,
+    /// Tokens after which it ends.
+    pub max_tokens: u32,
+    /// Smaller is more urgent.
+    pub priority: i32,
+    /// Told at once whether it is taken.
+    pub verdict: oneshot::Sender<Verdict>,
+    /// Its tokens.
+    pub pieces: mpsc::UnboundedSender<Piece>,
+}
+
+/// Whether a request is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is. The key of its answer's tokens.
+    Taken(u64),
+    /// The queue is full.
+    QueueFull,
+}
+
+/// Tokens of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// How many.
+    pub tokens: u32,
+    /// Prompt tokens found in the prefix cache.
+    pub cached_tokens: u32,
+    /// Whether they are the last.
+    pub last: bool,
+}
+
+/// What the server sees of the engine.
+#[derive(Clone, Debug)]
+pub struct Shared(Arc<(Mutex<Book>, Mutex<Option<String>>)>);
+
+impl Shared {
+    /// Of an engine that has counted nothing yet.
+    #[must_use]
+    pub fn new(max_model_len: u32) -> Shared {
+        Shared(Arc::new((Mutex::new(Book::new(max_model_len)), Mutex::new(None))))
+    }
+
+    /// The counts.
+    pub fn book(&self) -> MutexGuard<'_, Book> {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why the engine failed, if it did.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        self.0.1.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn fail(&self, why: String) {
+        *self.0.1.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+    }
+}
+
+/// What happens at a time. In their order at the same time, as in a simulated run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Ingested(u64),
+    StepEnded,
+    Abort(u64),
+    Deliver(u64, u32, bool),
+}
+
+/// The engine.
+pub struct Engine {
+    config: Config,
+    replica: Replica,
+    clock: Clock,
+    conditions: Conditions,
+    contents: Contents,
+    requests: Requests,
+    server: Server,
+    events: BinaryHeap<Reverse<(Nanos, Event, u64)>>,
+    pushed: u64,
+    /// The time of the latest event handled.
+    now: Nanos,
+    slow_factor: SlowFactor,
+    emitted: Vec<Emitted>,
+    shared: Shared,
+}
+
+impl Engine {
+    /// An idle engine whose time begins now. `number` and `life` tell its noise from that of other replicas and of the
+    /// same one before it was started again.
+    ///
+    /// # Errors
+    /// The engine settings' faults.
+    pub fn new(
+        config: &Config,
+        number: u32,
+        life: u64,
+        shared: Shared,
+    ) -> Result<Engine, crate::EmulateError> {
+        let scheduler = VllmScheduler::new(&config.engine).map_err(crate::EmulateError::Engine)?;
+        let engine = &config.engine;
+        let slow_factor = SlowFactor::default();
+        let chance = chance::stream(config.seed, life, &format!("emulate noise {number}"));
+        Ok(Engine {
+            replica: Replica::new(Box::new(scheduler)).paced(pace(config.noise, chance, slow_factor.clone())),
+            slow_factor,
+            clock: Clock::start(Instant::now(), config.time_scale),
+            conditions: Conditions::default(),
+            contents: Contents::new(engine.num_blocks, engine.block_size),
+            requests: Requests::default(),
+            server: Server::default(),
+            events: BinaryHeap::new(),
+            pushed: 0,
+            now: Nanos::ZERO,
+            emitted: Vec::new(),
+            shared,
+            config: config.clone(),
+        })
+    }
+
+    /// Runs until it is told to end, or everybody is gone who could.
+    pub fn run(mut self, commands: &Receiver<Command>) {
+        self.note_load();
+        while let Ok(command) = self.wait(commands) {
+            let mut next = command;
+            while let Some(command) = next {
+                if matches!(command, Command::End) {
+                    return;
+                }
+                self.obey(command);
+                next = match commands.try_recv() {
+                    Ok(command) => Some(command),
+                    Err(TryRecvError::Empty) => None,
+                    Err(TryRecvError::Disconnected) => return,
+                };
+            }
+            if let Err(error) = self.advance() {
+                self.fail(&error);
+            }
+        }
+    }
+
+    /// Waits for a command, or for the moment of the next event.
+    fn wait(&self, commands: &Receiver<Command>) -> Result<Option<Command>, RecvTimeoutError> {
+        let due = self.events.peek().and_then(|Reverse((at, ..))| self.clock.moment(*at));
+        let Some(due) = due else {
+            return commands.recv().map(Some).map_err(|_| RecvTimeoutError::Disconnected);
+        };
+        match commands.recv_timeout(due.saturating_duration_since(Instant::now())) {
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            received => received.map(Some),
+        }
+    }
+
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::Submit(submission) => self.submit(*submission),
+            Command::Abort(id) => {
+                let at = self.clock.at(Instant::now());
+                self.push(at, Event::Abort(id));
+            }
+            Command::ResetCache(answer) => {
+                let idle = self.replica.engine().load().kv_blocks_used == 0;
+                if idle {
+                    self.contents.forget();
+                }
+                let _ = answer.send(idle);
+            }
+            Command::Conditions(conditions) => {
+                self.conditions = conditions;
+                self.slow_factor.set(conditions.slow_factor);
+                self.clock.stop(conditions.stalled.is_some(), Instant::now());
+            }
+            Command::End => {}
+        }
+    }
+
+    /// Events of before what was handled already are handled next.
+    fn push(&mut self, at: Nanos, event: Event) {
+        self.pushed += 1;
+        self.events.push(Reverse((at.max(self.now), event, self.pushed)));
+    }
+
+    /// The server's part: a request is taken or refused.
+    fn submit(&mut self, submission: Submission) {
+        if self.shared.failure().is_some() {
+            return;
+        }
+        let limits = &self.config.limits;
+        let (input, output) = (submission.tokens.len() as u32, submission.max_tokens);
+        if let Some((Outcome::Rejected, _)) = limits.refusal(&self.server, input, output) {
+            let by_requests = ServerLimits { max_queued_tokens: None, ..*limits };
+            let of_requests = by_requests.refusal(&self.server, input, output).is_some();
+            let mut book = self.shared.book();
+            let count = if of_requests { &mut book.rejected.0 } else { &mut book.rejected.1 };
+            *count += 1;
+            let _ = submission.verdict.send(Verdict::QueueFull);
+            return;
+        }
+        let (prompt, end) = self.contents.prompt(&submission.salt, &submission.tokens);
+        let _ = submission.verdict.send(Verdict::Taken(end.key()));
+        let arrived = self.clock.at(submission.arrived).max(self.now);
+        self.server.unfinished += 1;
+        self.server.tokens_without_answer += u64::from(input);
+        let engine_request = EngineRequest {
+            id: submission.id,
+            prompt,
+            output: TokenStream::output(submission.id),
+            max_tokens: output,
+            priority: submission.priority,
+        };
+        let live = Live::new(engine_request, end, input, arrived, submission.pieces);
+        self.requests.insert(submission.id, live);
+        match self.config.front_end.ingest(input) {
+            Ok(latency) => self.push(arrived + latency, Event::Ingested(submission.id)),
+            Err(error) => self.fail(&error.into()),
+        }
+    }
+
+    /// Handles what is due.
+    fn advance(&mut self) -> Result<(), StepTimeError> {
+        let mut moved = false;
+        while let Some(&Reverse((at, event, _))) = self.events.peek() {
+            if self.clock.moment(at).is_none_or(|due| due > Instant::now()) {
+                break;
+            }
+            self.events.pop();
+            self.now = at;
+            moved = true;
+            match event {
+                Event::Ingested(id) => self.ingested(id)?,
+                Event::StepEnded => self.step_ended()?,
+                Event::Abort(id) => self.abort(id)?,
+                Event::Deliver(id, tokens, last) => self.deliver(id, tokens, last),
+            }
+        }
+        if moved {
+            self.note_load();
+        }
+        Ok(())
+    }
+
+    fn note_load(&self) {
+        let mut book = self.shared.book();
+        book.load = self.replica.engine().load();
+        book.totals = self.replica.engine().totals();
+    }
+
+    fn ingested(&mut self, id: u64) -> Result<(), StepTimeError> {
+        let Some(live) = self.requests.get_mut(id) else { return Ok(()) };
+        live.queued_at = self.now;
+        if let Some(request) = live.request.take() {
+            self.replica.add(request);
+        }
+        self.launch_if_idle()
+    }
+
+    fn launch_if_idle(&mut self) -> Result<(), StepTimeError> {
+        if self.replica.is_idle() { self.launch() } else { Ok(()) }
+    }
+
+    /// Puts as many steps in flight as the pipeline takes.
+    fn launch(&mut self) -> Result<(), StepTimeError> {
+        loop {
+            let Some(launched) = self.replica.launch(self.now, &self.config.step_time)? else {
+                return Ok(());
+            };
+            let begins = launched.span.map_or(self.now, |(begins, _)| begins);
+            self.requests.note(launched.batch, begins);
+            let (span, preempted) = (launched.span, !launched.batch.preempted.is_empty());
+            match span {
+                Some((_, ends)) => self.push(ends, Event::StepEnded),
+                None if preempted && self.replica.is_idle() => {}
+                None => return Ok(()),
+            }
+        }
+    }
+
+    fn step_ended(&mut self) -> Result<(), StepTimeError> {
+        let due = self.clock.moment(self.now).unwrap_or_else(Instant::now);
+        let lag = Instant::now().saturating_duration_since(due);
+        let mut emitted = std::mem::take(&mut self.emitted);
+        emitted.clear();
+        self.replica.complete(&mut emitted);
+        let given = self.now + self.config.front_end.output_token;
+        let arrives = given + Nanos::from_millis(self.conditions.token_latency_ms)?;
+        let mut step_tokens = 0;
+        for token in &emitted {
+            let Some(live) = self.requests.get_mut(token.id) else { continue };
+            let last = token.finish.is_some();
+            if live.output_tokens == 0 && token.tokens > 0 {
+                self.server.tokens_without_answer -= u64::from(live.prompt_tokens);
+            }
+            step_tokens += live.note_tokens(token.tokens, given, &self.clock, &mut self.shared.book());
+            if last {
+                self.finished(token.id);
+            }
+            self.send(token.id, token.tokens, last, arrives);
+        }
+        self.emitted = emitted;
+        let mut book = self.shared.book();
+        book.step_tokens.observe(step_tokens as f64);
+        book.step_ended(lag);
+        drop(book);
+        self.launch()
+    }
+
+    /// Lets tokens reach the client at `arrives`, but not before those sent earlier.
+    fn send(&mut self, id: u64, tokens: u32, last: bool, arrives: Nanos) {
+        let Some(live) = self.requests.get_mut(id) else { return };
+        let arrives = arrives.max(live.delivered_until);
+        live.delivered_until = arrives;
+        if arrives > self.now {
+            self.push(arrives, Event::Deliver(id, tokens, last));
+        } else {
+            self.deliver(id, tokens, last);
+        }
+    }
+
+    fn deliver(&mut self, id: u64, tokens: u32, last: bool) {
+        let Some(live) = self.requests.get_mut(id) else { return };
+        // Nobody listens any more: its abort is on the way.
+        let _ = live.pieces.send(Piece { tokens, cached_tokens: live.cached_tokens, last });
+        if last {
+            self.requests.remove(id);
+        }
+    }
+
+    /// The engine is done with a request whose last tokens may still be on their way.
+    fn finished(&mut self, id: u64) {
+        let Some(live) = self.requests.get_mut(id) else { return };
+        live.finished = true;
+        self.shared.book().finished(&live.result(&self.clock));
+        self.leave(id);
+    }
+
+    fn abort(&mut self, id: u64) -> Result<(), StepTimeError> {
+        let Some(live) = self.requests.get_mut(id) else { return Ok(()) };
+        if !live.finished {
+            self.replica.abort(id);
+            self.shared.book().count_end(Ended::Abort);
+            self.leave(id);
+        }
+        self.requests.remove(id);
+        self.launch_if_idle()
+    }
+
+    /// The server and the cache take note that a request has left the engine.
+    fn leave(&mut self, id: u64) {
+        let Some(live) = self.requests.get_mut(id) else { return };
+        self.server.unfinished = self.server.unfinished.saturating_sub(1);
+        if live.output_tokens == 0 {
+            let input = u64::from(live.prompt_tokens);
+            self.server.tokens_without_answer = self.server.tokens_without_answer.saturating_sub(input);
+        }
+        let (key, given) = (live.end.key(), live.output_tokens);
+        let answer = (0..given).map(|index| answer_token(key, index));
+        self.contents.answered(&live.end, TokenStream::output(id), answer);
+    }
+
+    /// The engine cannot go on. Whoever waits for it learns so by the end of his channel.
+    fn fail(&mut self, error: &StepTimeError) {
+        let mut book = self.shared.book();
+        (0..self.requests.open()).for_each(|_| book.count_end(Ended::Error));
+        drop(book);
+        self.shared.fail(format!("the profile's step time is unusable: {error}"));
+        self.requests = Requests::default();
+        self.events.clear();
+    }
+}
+
+/// How many times as long steps take on command, shared with the replica's pace.
+#[derive(Clone)]
+struct SlowFactor(Arc<AtomicU64>);
+
+impl Default for SlowFactor {
+    fn default() -> Self {
+        SlowFactor(Arc::new(AtomicU64::new(1.0_f64.to_bits())))
+    }
+}
+
+impl SlowFactor {
+    fn set(&self, factor: f64) {
+        self.0.store(factor.to_bits(), Ordering::Relaxed);
+    }
+
+    fn get(&self) -> f64 {
+        f64::from_bits(self.0.load(Ordering::Relaxed))
+    }
+}
+
+/// The command's factor times noise: a factor with mean 1 whose logarithm has the standard deviation `noise`.
+fn pace(noise: f64, mut chance: Stream, slow_factor: SlowFactor) -> Pace {
+    Box::new(move |_| {
+        let noise =
+            if noise > 0.0 { (noise * chance::normal(&mut chance) - noise * noise / 2.0).exp() } else { 1.0 };
+        slow_factor.get() * noise
+    })
+}
