@@ -152,6 +152,7 @@ impl Trial {
             ttft_timeout: None,
             sample_interval: Nanos::from_seconds(60.0)?,
             enough: Enough { successes: 0, max_requests: 0 },
+            faults: None,
         };
         let engine = || -> Box<dyn BatchScheduler + Send> {
             Box::new(VllmScheduler::grouping(&scheduler).expect("a profile's settings were checked"))

@@ -270,6 +270,9 @@ mod tests {
             cached_tokens: 0,
             preemptions: 0,
             replica: Some(0),
+            counted: true,
+            retries: 0,
+            fate: None,
             in_engine: true,
             deadline: None,
         }

@@ -7,6 +7,7 @@ mod attempt;
 pub mod chrome_trace;
 pub mod engine;
 pub mod event;
+pub mod faults;
 pub mod hardware;
 pub mod profile;
 mod replica;
@@ -16,7 +17,7 @@ mod setup;
 pub mod step_time;
 pub mod watch;
 
-pub use attempt::Attempt;
+pub use attempt::{Attempt, Fate};
 pub use event::GiveUp;
 pub use replica::{Extremes, FrontEnd, ReplicaTotals};
 pub use run::{run, run_watched};

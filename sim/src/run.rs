@@ -1,16 +1,22 @@
 //! One run: a schedule through a fleet, in virtual time.
 
+mod autoscale;
 mod ending;
+mod faults;
+mod health;
+mod restart;
+mod retry;
 mod sampling;
 #[cfg(test)]
 mod tests;
 
-use crate::attempt::{Attempt, Attempts};
+use crate::attempt::{Attempt, Attempts, Fate};
 use crate::engine::{Batch, BatchScheduler, Emitted, EngineRequest};
 use crate::event::{Event, EventQueue, GiveUp, Slot};
 use crate::replica::Replica;
 use crate::setup::{RunConfig, RunError, RunSummary, Server};
 use crate::watch::{Step, Watcher};
+use faults::Turmoil;
 use scaleproof_pack::chance::{self, Stream};
 use scaleproof_pack::experiment::{Observer, Progress};
 use scaleproof_pack::record::Outcome;
@@ -35,8 +41,7 @@ pub fn run(
     engine: &dyn Fn() -> Box<dyn BatchScheduler + Send>,
     observer: &mut dyn Observer,
 ) -> Result<RunSummary, RunError> {
-    let replicas = (0..config.replicas).map(|_| Replica::new(engine())).collect();
-    simulate(config, schedule, replicas, observer, None)
+    simulate(config, schedule, &|| Replica::new(engine()), observer, None)
 }
 
 /// The same with every step shown to `watcher`, row by row: slower, with the same results.
@@ -50,38 +55,41 @@ pub fn run_watched(
     observer: &mut dyn Observer,
     watcher: &mut dyn Watcher,
 ) -> Result<RunSummary, RunError> {
-    let listing = |_| {
+    let listing = || {
         let mut replica = Replica::new(engine());
         replica.list_every_row();
         replica
     };
-    simulate(config, schedule, (0..config.replicas).map(listing).collect(), observer, Some(watcher))
+    simulate(config, schedule, &listing, observer, Some(watcher))
 }
 
 fn simulate<'a>(
     config: &'a RunConfig,
     schedule: &'a Schedule,
-    replicas: Vec<Replica>,
+    new_replica: &'a dyn Fn() -> Replica,
     observer: &'a mut dyn Observer,
     watcher: Option<&'a mut dyn Watcher>,
 ) -> Result<RunSummary, RunError> {
+    let replicas = Turmoil::places(config);
     let mut simulation = Simulation {
         config,
-        replicas,
+        replicas: (0..replicas).map(|_| new_replica()).collect(),
+        new_replica,
         workload: Workload::new(schedule, config.enough),
         fleet: Fleet::new(
-            config.replicas,
+            replicas,
             if config.poll_interval.is_some() { LoadSource::Polled } else { LoadSource::InFlight },
         ),
         router: scaleproof_policy::build(config.router),
         router_chance: chance::stream(schedule.seed, schedule.run, "router"),
-        servers: vec![Server::default(); config.replicas as usize],
+        servers: vec![Server::default(); replicas as usize],
         attempts: Attempts::default(),
         events: EventQueue::default(),
         ended: 0,
         sampled: 0,
         last_end: Nanos::ZERO,
         emitted: Vec::new(),
+        turmoil: Turmoil::of(config, schedule),
         observer,
         watcher,
     };
@@ -93,6 +101,7 @@ fn simulate<'a>(
 struct Simulation<'a> {
     config: &'a RunConfig,
     replicas: Vec<Replica>,
+    new_replica: &'a dyn Fn() -> Replica,
     workload: Workload<'a>,
     fleet: Fleet,
     router: Box<dyn Router>,
@@ -105,6 +114,8 @@ struct Simulation<'a> {
     sampled: u64,
     last_end: Nanos,
     emitted: Vec<Emitted>,
+    /// What disturbs the run, if anything may.
+    turmoil: Option<Box<Turmoil<'a>>>,
     observer: &'a mut dyn Observer,
     watcher: Option<&'a mut dyn Watcher>,
 }
@@ -119,6 +130,7 @@ impl Simulation<'_> {
         if self.config.poll_interval.is_some() {
             self.events.push(Nanos::ZERO, Event::Poll);
         }
+        self.start_turmoil();
     }
 
     /// The loop. Returns whether the observer stopped it.
@@ -136,8 +148,9 @@ impl Simulation<'_> {
                 Event::Release(request) => self.send(request, now)?,
                 Event::Ingested(slot) => self.ingested(slot, now)?,
                 Event::Watch(slot) => self.watch(slot),
-                Event::StepEnded(replica) => self.step_ended(replica, now)?,
+                Event::StepEnded { replica, start } => self.step_ended(replica, start, now)?,
                 Event::GiveUp(slot, why) => self.give_up(slot, why, now),
+                Event::Fleet(event) => self.fleet_event(event, now)?,
                 Event::Poll => self.poll(now),
                 Event::Sample => self.sample(now)?,
             }
@@ -168,6 +181,7 @@ impl Simulation<'_> {
             continued: self.workload.continued(),
             events: self.events.total(),
             replicas: self.replicas.iter().map(Replica::totals).collect(),
+            moments: self.turmoil.map(|turmoil| turmoil.into_moments()).unwrap_or_default(),
             stopped,
         }
     }
@@ -180,8 +194,6 @@ impl Simulation<'_> {
 
     fn send(&mut self, request: RequestRef, now: Nanos) -> Result<(), RunError> {
         let planned = *self.workload.get(request).expect("only scheduled requests are sent");
-        let route = RouteRequest { class: planned.class, input_tokens: planned.input_tokens };
-        let replica = self.router.choose(&route, &self.fleet, &mut self.router_chance);
         let deadline = [
             self.config.timeout.map(|limit| (now + limit, GiveUp::Timeout)),
             planned.cancel_after.map(|after| (now + after, GiveUp::Cancel)),
@@ -197,27 +209,50 @@ impl Simulation<'_> {
             output_tokens: 0,
             cached_tokens: 0,
             preemptions: 0,
-            replica,
+            replica: None,
+            counted: false,
             in_engine: false,
+            retries: 0,
+            fate: None,
             deadline: deadline.into_iter().flatten().min_by_key(|&(at, _)| at),
         });
+        self.dispatch(slot, now)
+    }
+
+    /// An attempt goes to a replica.
+    fn dispatch(&mut self, slot: Slot, now: Nanos) -> Result<(), RunError> {
+        let Some(attempt) = self.attempts.get_mut(slot) else { return Ok(()) };
+        let (input, output) = (attempt.input_tokens, attempt.requested_tokens);
+        let route = RouteRequest { class: attempt.class, input_tokens: input };
+        let replica = self.router.choose(&route, &self.fleet, &mut self.router_chance);
+        (attempt.replica, attempt.counted) = (replica, replica.is_some());
         let Some(replica) = replica else {
-            self.settle(slot, Outcome::Error, now, "no replica");
+            match self.turmoil {
+                Some(_) => self.will_fail(slot, Fate::NoReplica, now),
+                None => self.settle(slot, Outcome::Error, now, "no replica"),
+            }
             return Ok(());
         };
         self.fleet.sent(replica);
         let server = &mut self.servers[replica as usize];
-        let refusal = self.config.limits.refusal(server, planned.input_tokens, planned.output_tokens);
+        let refusal = self.config.limits.refusal(server, input, output);
         server.unfinished += 1;
-        server.tokens_without_answer += u64::from(planned.input_tokens);
+        server.tokens_without_answer += u64::from(input);
+        let mut ingest = self.config.front_end.ingest(input)?;
+        if self.turmoil.is_some() {
+            let full = refusal.is_some_and(|(outcome, _)| outcome == Outcome::Rejected);
+            match self.connect(slot, replica, full, now) {
+                Some(latency) => ingest = ingest + latency,
+                None => return Ok(()),
+            }
+        }
         if let Some((outcome, reason)) = refusal {
             // The answer takes its way, however short: a closed-loop client that is refused comes back after it.
-            let turnaround = self.config.front_end.ingest(planned.input_tokens)?.max(REFUSAL_TURNAROUND_MIN);
-            self.refuse(slot, outcome, now + turnaround, reason);
+            self.refuse(slot, outcome, now + ingest.max(REFUSAL_TURNAROUND_MIN), reason);
             return Ok(());
         }
         self.arm_patience(slot);
-        self.events.push(now + self.config.front_end.ingest(planned.input_tokens)?, Event::Ingested(slot));
+        self.events.push(now + ingest, Event::Ingested(slot));
         Ok(())
     }
 
@@ -236,7 +271,8 @@ impl Simulation<'_> {
 
     /// From when on a token may reach the client after its patience has ended, although it was there before.
     fn watch_from(&self, slot: Slot) -> Option<Nanos> {
-        let on_the_way = self.config.front_end.output_token;
+        let link = self.turmoil.as_ref().map_or(Nanos::ZERO, |turmoil| turmoil.link_latency_max());
+        let on_the_way = self.config.front_end.output_token + link;
         let (until, _) = self.attempts.get(slot)?.deadline.filter(|_| on_the_way > Nanos::ZERO)?;
         Some(Nanos(until.0.saturating_sub(on_the_way.0)))
     }
@@ -249,6 +285,9 @@ impl Simulation<'_> {
     }
 
     fn ingested(&mut self, slot: Slot, now: Nanos) -> Result<(), RunError> {
+        if self.turmoil.is_some() && self.held_back(slot) {
+            return Ok(());
+        }
         let Some(attempt) = self.attempts.get_mut(slot) else { return Ok(()) };
         attempt.in_engine = true;
         let (request, max_tokens) = (attempt.request, attempt.requested_tokens);
@@ -268,12 +307,13 @@ impl Simulation<'_> {
 
     fn launch_steps(&mut self, replica: u32, now: Nanos) -> Result<(), RunError> {
         let unit = &mut self.replicas[replica as usize];
+        let start = unit.start();
         while let Some(launched) = unit.launch(now, &self.config.step_time)? {
             note_admissions(&mut self.attempts, launched.batch);
             let (span, preempted) = (launched.span, !launched.batch.preempted.is_empty());
             match span {
                 Some((begins, ends)) => {
-                    self.events.push(ends, Event::StepEnded(replica));
+                    self.events.push(ends, Event::StepEnded { replica, start });
                     if let Some(watcher) = &mut self.watcher {
                         let (batch, load) = (launched.batch, launched.load());
                         watcher.step(&Step { replica, begins, ends, batch, load, attempts: &self.attempts });
@@ -288,11 +328,17 @@ impl Simulation<'_> {
         Ok(())
     }
 
-    fn step_ended(&mut self, replica: u32, now: Nanos) -> Result<(), RunError> {
+    fn step_ended(&mut self, replica: u32, start: u32, now: Nanos) -> Result<(), RunError> {
+        let mut arrives = now + self.config.front_end.output_token;
+        if self.turmoil.is_some() {
+            match self.answer_arrives(replica, start, arrives) {
+                Some(later) => arrives = later,
+                None => return Ok(()),
+            }
+        }
         let mut emitted = std::mem::take(&mut self.emitted);
         emitted.clear();
         self.replicas[replica as usize].complete(&mut emitted);
-        let arrives = now + self.config.front_end.output_token;
         for token in &emitted {
             self.token(Slot::of_engine_id(token.id), token, arrives);
         }

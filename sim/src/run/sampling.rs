@@ -12,12 +12,15 @@ const TIMELINE_ROWS_MAX: u64 = 20_000_000;
 impl Simulation<'_> {
     /// Whether polls and samples still have something to see. Events of ended attempts do not count, and where
     /// nothing can happen any more the run has stalled.
-    fn goes_on(&self) -> bool {
+    pub(super) fn goes_on(&self) -> bool {
         self.events.has_pending() && (self.attempts.open() > 0 || self.events.has_sends())
     }
 
     pub(super) fn poll(&mut self, now: Nanos) {
         for (replica, unit) in self.replicas.iter().enumerate() {
+            if !self.answers(replica as u32) {
+                continue;
+            }
             let load = unit.engine().load();
             self.fleet.polled(replica as u32, load.waiting + load.running);
         }
@@ -34,7 +37,10 @@ impl Simulation<'_> {
             return Err(RunError::TooManySamples { rows: self.sampled, now });
         }
         for (replica, unit) in self.replicas.iter().enumerate() {
-            let (load, totals) = (unit.engine().load(), unit.engine().totals());
+            if !self.answers(replica as u32) {
+                continue;
+            }
+            let (load, totals) = (unit.engine().load(), unit.engine_totals());
             self.observer.sample(&TimelineRow {
                 at: now,
                 replica: replica as u32,
