@@ -10,7 +10,7 @@ use scaleproof_policy::RouterPolicy;
 use scaleproof_sim::engine::BatchScheduler;
 use scaleproof_sim::engine::vllm::VllmScheduler;
 use scaleproof_sim::profile::Profile;
-use scaleproof_sim::{Extremes, RunConfig, RunError, ServerLimits};
+use scaleproof_sim::{Extremes, GatewayConfig, RunConfig, RunError, ServerLimits};
 use std::fmt;
 use std::ops::Range;
 
@@ -147,6 +147,7 @@ impl Trial {
                 max_queued_tokens: None,
             },
             router: RouterPolicy::RoundRobin,
+            gateway: GatewayConfig::default(),
             poll_interval: None,
             timeout: None,
             ttft_timeout: None,

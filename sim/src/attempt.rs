@@ -39,12 +39,16 @@ pub struct Attempt {
     pub output_tokens: u32,
     /// Prefix hit at its first admission.
     pub cached_tokens: u32,
+    /// Prompt tokens that were computed for it, if it ended before its first token.
+    pub prefilled_tokens: u32,
     /// How often it lost its blocks.
     pub preemptions: u32,
     /// Where it went.
     pub replica: Option<u32>,
     /// Whether its replica counts it among its own: not while it waits for another try.
     pub counted: bool,
+    /// Where it stands before the admission policy.
+    pub stage: Stage,
     /// Whether the engine has it.
     pub in_engine: bool,
     /// How often it was sent again.
@@ -55,6 +59,17 @@ pub struct Attempt {
     pub deadline: Option<(Nanos, GiveUp)>,
 }
 
+/// Where an attempt stands before the admission policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// The policy has nothing to do with it: there is none, or it said no.
+    Through,
+    /// It waits at the gateway.
+    Waiting,
+    /// It was let in.
+    Inside,
+}
+
 impl Attempt {
     /// When its client gives up on it as it stands, and why. `ttft_timeout` holds until there is a first token.
     #[must_use]
@@ -63,6 +78,15 @@ impl Attempt {
             .filter(|_| self.first_token.is_none())
             .map(|limit| (self.sent + limit, GiveUp::FirstTokenTimeout));
         self.deadline.into_iter().chain(first_token).min_by_key(|&(at, _)| at)
+    }
+
+    /// Tokens that the engine computed for it.
+    fn computed_tokens(&self) -> u32 {
+        match self.output_tokens {
+            0 => self.prefilled_tokens,
+            // The last token is not computed with any more.
+            output => self.input_tokens.saturating_sub(self.cached_tokens).saturating_add(output - 1),
+        }
     }
 
     /// Its record, once it has ended.
@@ -85,6 +109,7 @@ impl Attempt {
             preemptions: self.preemptions,
             retries: self.retries,
             reason,
+            computed_tokens: Some(self.computed_tokens()),
             wire: None,
         }
     }

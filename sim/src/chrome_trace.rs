@@ -268,11 +268,13 @@ mod tests {
             requested_tokens: 3,
             output_tokens: 0,
             cached_tokens: 0,
+            prefilled_tokens: 0,
             preemptions: 0,
             replica: Some(0),
             counted: true,
             retries: 0,
             fate: None,
+            stage: crate::attempt::Stage::Through,
             in_engine: true,
             deadline: None,
         }

@@ -37,6 +37,8 @@ pub enum GiveUp {
     FirstTokenTimeout,
     /// On purpose.
     Cancel,
+    /// Not the client but the gateway: it waited there for as long as it may.
+    GatewayTimeout,
 }
 
 /// What happens to the replicas themselves, in a run with faults.
@@ -77,6 +79,8 @@ pub enum Event {
     Arrival(RequestRef),
     /// A request that waited for another one's end, or for a free client, is sent.
     Release(RequestRef),
+    /// The gateway sends an attempt that waited there to a replica.
+    Dispatch(Slot),
     /// The front-end of its replica hands a request to the engine.
     Ingested(Slot),
     /// From now on a token may come too late for this attempt's client.
@@ -107,7 +111,7 @@ impl Event {
     /// 5, 6: polls and samples see the state after everything else of that moment.
     fn phase(self) -> u8 {
         match self {
-            Event::Arrival(_) | Event::Release(_) => 0,
+            Event::Arrival(_) | Event::Release(_) | Event::Dispatch(_) => 0,
             Event::Ingested(_) | Event::Watch(_) => 1,
             Event::StepEnded { .. } => 2,
             Event::GiveUp(..) => 3,

@@ -220,6 +220,12 @@ impl Replica {
         self.engine.report_each_token(id);
     }
 
+    /// Tokens of a request without output that have been computed or hit.
+    #[must_use]
+    pub fn prefilled_tokens(&self, id: u64) -> u32 {
+        self.engine.prefilled_tokens(id)
+    }
+
     /// Drops a request, whatever state it is in. Returns the tokens that its client was given and that were not reported
     /// yet.
     pub fn abort(&mut self, id: u64) -> u32 {

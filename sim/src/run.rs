@@ -3,6 +3,9 @@
 mod autoscale;
 mod ending;
 mod faults;
+mod gateway;
+#[cfg(test)]
+mod gateway_tests;
 mod health;
 mod restart;
 mod retry;
@@ -10,20 +13,20 @@ mod sampling;
 #[cfg(test)]
 mod tests;
 
-use crate::attempt::{Attempt, Attempts, Fate};
+use crate::attempt::Attempts;
 use crate::engine::{Batch, BatchScheduler, Emitted, EngineRequest};
-use crate::event::{Event, EventQueue, GiveUp, Slot};
+use crate::event::{Event, EventQueue, Slot};
 use crate::replica::Replica;
 use crate::setup::{RunConfig, RunError, RunSummary, Server};
 use crate::watch::{Step, Watcher};
 use faults::Turmoil;
 use scaleproof_pack::chance::{self, Stream};
 use scaleproof_pack::experiment::{Observer, Progress};
-use scaleproof_pack::record::Outcome;
 use scaleproof_pack::schedule::Schedule;
 use scaleproof_pack::time::Nanos;
-use scaleproof_pack::workload::{RequestRef, Workload};
-use scaleproof_policy::{Fleet, LoadSource, RouteRequest, Router};
+use scaleproof_pack::workload::Workload;
+use scaleproof_policy::gate::Gate;
+use scaleproof_policy::{Admission, Fleet, Router, admission};
 
 /// The least time between sending a request and hearing that it is refused: a loopback connection's. Without it a
 /// refused closed-loop client would send its whole schedule in no time.
@@ -41,7 +44,40 @@ pub fn run(
     engine: &dyn Fn() -> Box<dyn BatchScheduler + Send>,
     observer: &mut dyn Observer,
 ) -> Result<RunSummary, RunError> {
-    simulate(config, schedule, &|| Replica::new(engine()), observer, None)
+    run_with(config, Policies::of(config), schedule, engine, observer)
+}
+
+/// The policies of a run, to bring one's own.
+pub struct Policies {
+    /// Chooses the replica.
+    pub router: Box<dyn Router>,
+    /// Lets requests in; None lets everybody in.
+    pub admission: Option<Box<dyn Admission>>,
+}
+
+impl Policies {
+    /// Those that a configuration names.
+    #[must_use]
+    pub fn of(config: &RunConfig) -> Policies {
+        Policies {
+            router: scaleproof_policy::build(config.router),
+            admission: admission::build(&config.gateway.admission),
+        }
+    }
+}
+
+/// As [`run`], with `policies` in the place of the configuration's.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with(
+    config: &RunConfig,
+    policies: Policies,
+    schedule: &Schedule,
+    engine: &dyn Fn() -> Box<dyn BatchScheduler + Send>,
+    observer: &mut dyn Observer,
+) -> Result<RunSummary, RunError> {
+    simulate(config, policies, schedule, &|| Replica::new(engine()), observer, None)
 }
 
 /// The same with every step shown to `watcher`, row by row: slower, with the same results.
@@ -60,11 +96,12 @@ pub fn run_watched(
         replica.list_every_row();
         replica
     };
-    simulate(config, schedule, &listing, observer, Some(watcher))
+    simulate(config, Policies::of(config), schedule, &listing, observer, Some(watcher))
 }
 
 fn simulate<'a>(
     config: &'a RunConfig,
+    policies: Policies,
     schedule: &'a Schedule,
     new_replica: &'a dyn Fn() -> Replica,
     observer: &'a mut dyn Observer,
@@ -76,11 +113,9 @@ fn simulate<'a>(
         replicas: (0..replicas).map(|_| new_replica()).collect(),
         new_replica,
         workload: Workload::new(schedule, config.enough),
-        fleet: Fleet::new(
-            replicas,
-            if config.poll_interval.is_some() { LoadSource::Polled } else { LoadSource::InFlight },
-        ),
-        router: scaleproof_policy::build(config.router),
+        fleet: Fleet::new(replicas, config.router.load_source(config.poll_interval.is_some())),
+        router: policies.router,
+        gate: policies.admission.map(Gate::new),
         router_chance: chance::stream(schedule.seed, schedule.run, "router"),
         servers: vec![Server::default(); replicas as usize],
         attempts: Attempts::default(),
@@ -105,6 +140,8 @@ struct Simulation<'a> {
     workload: Workload<'a>,
     fleet: Fleet,
     router: Box<dyn Router>,
+    /// None if everybody is let in.
+    gate: Option<Gate<Slot>>,
     router_chance: Stream,
     servers: Vec<Server>,
     attempts: Attempts,
@@ -146,6 +183,7 @@ impl Simulation<'_> {
                     self.arm_next_arrival();
                 }
                 Event::Release(request) => self.send(request, now)?,
+                Event::Dispatch(slot) => self.dispatch(slot, now)?,
                 Event::Ingested(slot) => self.ingested(slot, now)?,
                 Event::Watch(slot) => self.watch(slot),
                 Event::StepEnded { replica, start } => self.step_ended(replica, start, now)?,
@@ -190,70 +228,6 @@ impl Simulation<'_> {
         if let Some((at, request)) = self.workload.next_arrival() {
             self.events.push(at, Event::Arrival(request));
         }
-    }
-
-    fn send(&mut self, request: RequestRef, now: Nanos) -> Result<(), RunError> {
-        let planned = *self.workload.get(request).expect("only scheduled requests are sent");
-        let deadline = [
-            self.config.timeout.map(|limit| (now + limit, GiveUp::Timeout)),
-            planned.cancel_after.map(|after| (now + after, GiveUp::Cancel)),
-        ];
-        let slot = self.attempts.insert(Attempt {
-            request,
-            class: planned.class,
-            scheduled: now,
-            sent: now,
-            first_token: None,
-            input_tokens: planned.input_tokens,
-            requested_tokens: planned.output_tokens,
-            output_tokens: 0,
-            cached_tokens: 0,
-            preemptions: 0,
-            replica: None,
-            counted: false,
-            in_engine: false,
-            retries: 0,
-            fate: None,
-            deadline: deadline.into_iter().flatten().min_by_key(|&(at, _)| at),
-        });
-        self.dispatch(slot, now)
-    }
-
-    /// An attempt goes to a replica.
-    fn dispatch(&mut self, slot: Slot, now: Nanos) -> Result<(), RunError> {
-        let Some(attempt) = self.attempts.get_mut(slot) else { return Ok(()) };
-        let (input, output) = (attempt.input_tokens, attempt.requested_tokens);
-        let route = RouteRequest { class: attempt.class, input_tokens: input };
-        let replica = self.router.choose(&route, &self.fleet, &mut self.router_chance);
-        (attempt.replica, attempt.counted) = (replica, replica.is_some());
-        let Some(replica) = replica else {
-            match self.turmoil {
-                Some(_) => self.will_fail(slot, Fate::NoReplica, now),
-                None => self.settle(slot, Outcome::Error, now, "no replica"),
-            }
-            return Ok(());
-        };
-        self.fleet.sent(replica);
-        let server = &mut self.servers[replica as usize];
-        let refusal = self.config.limits.refusal(server, input, output);
-        server.unfinished += 1;
-        server.tokens_without_answer += u64::from(input);
-        let mut ingest = self.config.front_end.ingest(input)?;
-        if self.turmoil.is_some() {
-            let full = refusal.is_some_and(|(outcome, _)| outcome == Outcome::Rejected);
-            match self.connect(slot, replica, full, now) {
-                Some(latency) => ingest = ingest + latency,
-                None => return Ok(()),
-            }
-        }
-        if let Some((outcome, reason)) = refusal {
-            // The answer takes its way, however short: a closed-loop client that is refused comes back after it.
-            self.refuse(slot, outcome, now + ingest.max(REFUSAL_TURNAROUND_MIN), reason);
-            return Ok(());
-        }
-        self.arm_patience(slot);
-        self.events.push(now + ingest, Event::Ingested(slot));
-        Ok(())
     }
 
     fn arm_patience(&mut self, slot: Slot) {

@@ -4,14 +4,14 @@
 use crate::engine::EngineConfig;
 use crate::faults::{FaultPlan, read_plan};
 use crate::profile::{Profile, read_scheduler};
-use crate::setup::{RunConfig, ServerLimits};
+use crate::setup::{GatewayConfig, RunConfig, ServerLimits};
 use scaleproof_pack::document::Document;
 use scaleproof_pack::fault::{Fault, Faults};
 use scaleproof_pack::fields::{Fields, Item, above, from_to, mapping};
 use scaleproof_pack::manifest::{Distribution, Manifest, PrefixGroup, read_prefix_groups};
 use scaleproof_pack::time::Nanos;
 use scaleproof_pack::workload::Enough;
-use scaleproof_policy::RouterPolicy;
+use scaleproof_policy::{AdmissionPolicy, RouterPolicy};
 
 /// A checked scenario.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +20,8 @@ pub struct Scenario {
     pub profile: String,
     /// Who chooses the replica.
     pub router: Routing,
+    /// Who is let in.
+    pub admission: AdmissionPolicy,
     /// The profile's scheduler settings with the scenario's own over them.
     pub scheduler: EngineConfig,
     /// See [`ServerLimits`].
@@ -39,7 +41,7 @@ pub struct Scenario {
 }
 
 /// The router and how fresh its loads are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Routing {
     /// The policy.
     pub policy: RouterPolicy,
@@ -88,6 +90,9 @@ impl Scenario {
         document.read(|fields| {
             let path = fields.req("profile").string();
             let router = mapping(&fields.req("router"), read_routing);
+            let admission = optional_mapping(&fields.opt("admission"), AdmissionPolicy::None, |fields| {
+                AdmissionPolicy::read(fields, &manifest.classes)
+            });
             let base = &profile.scheduler;
             let engine =
                 optional_mapping(&fields.opt("engine"), (base.clone(), None, None), |f| read_engine(f, base));
@@ -103,6 +108,7 @@ impl Scenario {
             Some(Scenario {
                 profile: path?,
                 router: router?,
+                admission: admission?,
                 scheduler,
                 max_num_queued_reqs,
                 max_num_queued_tokens,
@@ -151,6 +157,13 @@ impl Scenario {
         faults.unless_any(())
     }
 
+    /// How often the replicas are polled: as the router says, or else as often as the policies that need it usually do.
+    #[must_use]
+    pub fn poll_interval(&self) -> Option<Nanos> {
+        let usual = [self.router.policy.usual_poll_interval(), self.admission.usual_poll_interval()];
+        self.router.poll_interval.or(usual.into_iter().flatten().min())
+    }
+
     /// What a run of `replicas` replicas needs.
     #[must_use]
     pub fn run_config(&self, manifest: &Manifest, profile: &Profile, replicas: u32) -> RunConfig {
@@ -165,7 +178,12 @@ impl Scenario {
                 max_queued_tokens: self.max_num_queued_tokens,
             },
             router: self.router.policy,
-            poll_interval: self.router.poll_interval,
+            gateway: GatewayConfig {
+                admission: self.admission.clone(),
+                batch_tokens: self.scheduler.max_num_batched_tokens,
+                overlapped: self.scheduler.async_scheduling,
+            },
+            poll_interval: self.poll_interval(),
             timeout: self.timeout,
             ttft_timeout: self.ttft_timeout,
             sample_interval: self.experiment.sample_interval,
@@ -188,8 +206,9 @@ fn optional_mapping<T>(
 }
 
 fn read_routing(fields: &mut Fields<'_>) -> Option<Routing> {
-    let policy = fields.req("policy").word(&RouterPolicy::WORDS);
-    let poll = fields.opt("poll_interval_seconds").f64(from_to(0.001, 3600.0));
+    let policy = RouterPolicy::read(fields);
+    let poll_item = fields.opt("poll_interval_seconds");
+    let poll = poll_item.f64(from_to(0.001, 3600.0));
     Some(Routing { policy: policy?, poll_interval: seconds(poll) })
 }
 

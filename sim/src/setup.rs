@@ -8,7 +8,7 @@ use scaleproof_pack::record::Outcome;
 use scaleproof_pack::schedule::ScheduleError;
 use scaleproof_pack::time::{Nanos, TimeError};
 use scaleproof_pack::workload::{Enough, RequestRef};
-use scaleproof_policy::RouterPolicy;
+use scaleproof_policy::{AdmissionPolicy, RouterPolicy};
 use std::fmt;
 
 /// Everything a run needs beside its schedule.
@@ -24,6 +24,8 @@ pub struct RunConfig {
     pub limits: ServerLimits,
     /// Who chooses the replica.
     pub router: RouterPolicy,
+    /// Who is let in.
+    pub gateway: GatewayConfig,
     /// Loads are polled this often; None: the router's own count in flight.
     pub poll_interval: Option<Nanos>,
     /// The client's time limit for an answer.
@@ -36,6 +38,24 @@ pub struct RunConfig {
     pub enough: Enough,
     /// What disturbs it; None: nothing, and nobody looks whether something does.
     pub faults: Option<Box<FaultPlan>>,
+}
+
+/// Admission at the gateway.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GatewayConfig {
+    /// The policy.
+    pub admission: AdmissionPolicy,
+    /// Tokens that an engine computes in a step, for policies that look ahead.
+    pub batch_tokens: u32,
+    /// Whether an engine's host works beside its GPU (asynchronous scheduling), for the same.
+    pub overlapped: bool,
+}
+
+impl Default for GatewayConfig {
+    /// Everybody is let in.
+    fn default() -> GatewayConfig {
+        GatewayConfig { admission: AdmissionPolicy::None, batch_tokens: 8192, overlapped: true }
+    }
 }
 
 /// What the API server refuses, before a request reaches the engine.

@@ -186,6 +186,10 @@ pub trait BatchScheduler {
     fn unreported_tokens(&self, _id: u64) -> u32 {
         0
     }
+    /// Tokens of a request without output that have been computed or hit; 0 for one that is not known.
+    fn prefilled_tokens(&self, _id: u64) -> u32 {
+        0
+    }
     /// The most tokens that a grouped row has had, its context and its own.
     fn longest_grouped_row(&self) -> u32 {
         0

@@ -6,6 +6,7 @@ use crate::engine::Emitted;
 use crate::event::{Event, GiveUp, Slot};
 use scaleproof_pack::record::Outcome;
 use scaleproof_pack::time::Nanos;
+use scaleproof_policy::admission::WAITED_TOO_LONG;
 
 impl Simulation<'_> {
     /// Tokens of one request reach its client at `arrives`.
@@ -26,10 +27,13 @@ impl Simulation<'_> {
         }
         if token.tokens > 0 && attempt.first_token.is_none() {
             attempt.first_token = Some(arrives);
+            let answered = *attempt;
             let input = u64::from(attempt.input_tokens);
             let replica = attempt.replica.expect("a replica answered");
             self.servers[replica as usize].tokens_without_answer -= input;
+            self.answered(&answered);
         }
+        let Some(attempt) = self.attempts.get_mut(slot) else { return };
         attempt.output_tokens += token.tokens;
         if token.finish.is_some() {
             let complete = attempt.output_tokens == attempt.requested_tokens;
@@ -44,6 +48,9 @@ impl Simulation<'_> {
         if why == GiveUp::FirstTokenTimeout && attempt.first_token.is_some() {
             return;
         }
+        if why == GiveUp::GatewayTimeout {
+            return self.waited_too_long(slot, now);
+        }
         self.abandon(slot, why, now);
     }
 
@@ -56,11 +63,12 @@ impl Simulation<'_> {
         }
     }
 
-    fn abandon(&mut self, slot: Slot, why: GiveUp, at: Nanos) {
+    pub(super) fn abandon(&mut self, slot: Slot, why: GiveUp, at: Nanos) {
         let (outcome, reason) = match why {
             GiveUp::Timeout => (Outcome::Timeout, "no whole answer in time"),
             GiveUp::FirstTokenTimeout => (Outcome::Timeout, "no first token in time"),
             GiveUp::Cancel => (Outcome::Cancelled, "cancelled by the client"),
+            GiveUp::GatewayTimeout => (Outcome::Rejected, WAITED_TOO_LONG),
         };
         self.settle(slot, outcome, at, reason);
     }
@@ -83,6 +91,8 @@ impl Simulation<'_> {
         let mut attempt = self.attempts.remove(slot).expect("an attempt ends once");
         if let Some(replica) = attempt.replica.filter(|_| attempt.counted) {
             if attempt.in_engine {
+                let prefilled = self.replicas[replica as usize].prefilled_tokens(slot.engine_id());
+                attempt.prefilled_tokens = prefilled.saturating_sub(attempt.cached_tokens);
                 attempt.output_tokens += self.replicas[replica as usize].abort(slot.engine_id());
             }
             self.uncount(replica, &attempt);
@@ -95,6 +105,7 @@ impl Simulation<'_> {
             watcher.ended(&record);
         }
         let resumed_at = ended.max(self.events.now());
+        self.leave(slot, &attempt, &record, resumed_at);
         if let Some((at, next)) = self.workload.ended(attempt.request, outcome, resumed_at) {
             self.events.push(at, Event::Release(next));
         }

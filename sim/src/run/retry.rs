@@ -54,7 +54,6 @@ impl Simulation<'_> {
     pub(super) fn will_fail(&mut self, slot: Slot, fate: Fate, at: Nanos) {
         if let Some(attempt) = self.attempts.get_mut(slot) {
             attempt.fate = Some(fate);
-            self.arm_patience(slot);
             let hears = at + REFUSAL_TURNAROUND_MIN;
             self.events.push(hears, Event::Fleet(FleetEvent::TryFailed(slot)));
         }

@@ -5,6 +5,7 @@ use crate::event::Event;
 use crate::setup::RunError;
 use scaleproof_pack::time::Nanos;
 use scaleproof_pack::timeline::TimelineRow;
+use scaleproof_policy::Polled;
 
 /// Timeline rows of a run. An observer may keep them all: these take about a gigabyte.
 const TIMELINE_ROWS_MAX: u64 = 20_000_000;
@@ -22,7 +23,9 @@ impl Simulation<'_> {
                 continue;
             }
             let load = unit.engine().load();
-            self.fleet.polled(replica as u32, load.waiting + load.running);
+            let kv_usage = f64::from(load.kv_blocks_used) / f64::from(load.kv_blocks_total.max(1));
+            let found = Polled { waiting: load.waiting, running: load.running, kv_usage };
+            self.fleet.polled(replica as u32, found);
         }
         if let Some(interval) = self.config.poll_interval
             && self.goes_on()

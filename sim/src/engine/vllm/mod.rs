@@ -196,6 +196,10 @@ impl BatchScheduler for VllmScheduler {
         self.requests.find(id).map_or(0, |slot| self.unreported(self.requests.get(slot)))
     }
 
+    fn prefilled_tokens(&self, id: u64) -> u32 {
+        self.requests.find(id).map_or(0, |slot| self.requests.get(slot).computed_tokens)
+    }
+
     fn longest_grouped_row(&self) -> u32 {
         self.longest_row()
     }
