@@ -38,6 +38,25 @@ pub enum What {
     Drained,
 }
 
+impl What {
+    /// In words.
+    #[must_use]
+    pub fn words(self) -> String {
+        match self {
+            What::Injected => "the fault begins".to_owned(),
+            What::Cleared => "the fault ends".to_owned(),
+            What::Stopped => "its process ends".to_owned(),
+            What::Detected(sign) => format!("detected: {}", sign.words()),
+            What::Removed(sign) => format!("removed from the router: {}", sign.words()),
+            What::Readmitted => "it takes work again".to_owned(),
+            What::Starting(phase) => format!("start: {}", phase.words()),
+            What::Ready => "it can serve".to_owned(),
+            What::Ordered => "it is ordered".to_owned(),
+            What::Drained => "it is drained".to_owned(),
+        }
+    }
+}
+
 /// How a failure shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sign {
