@@ -1,7 +1,9 @@
 //! The arguments of every command.
 
+use crate::commands::failure_test::args::FailureTestArgs;
 use crate::commands::init::InitArgs;
 use crate::commands::model::ModelArgs;
+use crate::commands::observability::ObservabilityArgs;
 use crate::commands::size::SizeArgs;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -46,6 +48,10 @@ pub enum Command {
     ///
     /// Example: scaleproof whatif scenarios/tp2-dp4 --vary replicas=4..12 --vary peak=20..60
     Whatif(WhatifArgs),
+    /// Inject one fault at a passing rate, and judge detection, removal, recovery and alerts
+    ///
+    /// Example: scaleproof failure-test scenarios/tp2-dp4 --fault kill --rate 20 --replica 1
+    FailureTest(Box<FailureTestArgs>),
     /// Put two packs side by side, with differences and their intervals
     ///
     /// Example: scaleproof compare out/simulate-tp2-dp4 out/simulate-tp2-dp4-2
@@ -80,6 +86,10 @@ pub enum Command {
     ///
     /// Example: scaleproof model show llama-3.1-70b --gpu h200 --precision fp8 --kv-precision fp8
     Model(ModelArgs),
+    /// Write Prometheus alert rules with their unit tests, Grafana dashboards and a scrape configuration
+    ///
+    /// Example: scaleproof observability --out observability
+    Observability(ObservabilityArgs),
     /// Judge the model on measured, served engines: what was fitted on, what was predicted, and the error
     ///
     /// Example: scaleproof accuracy data --out docs/accuracy.md
@@ -112,12 +122,14 @@ impl Command {
             | Command::Plan(_)
             | Command::Size(_)
             | Command::Whatif(_)
+            | Command::FailureTest(_)
             | Command::Trace(_) => true,
             Command::Compare(_)
             | Command::Analyze(_)
             | Command::Schedule(_)
             | Command::Import(_)
             | Command::Model(_)
+            | Command::Observability(_)
             | Command::Accuracy(_)
             | Command::Bench(_)
             | Command::Lint(_)

@@ -7,6 +7,7 @@
 // Tests may unwrap, also those outside `cfg(test)`: hence not in the workspace's lints.
 #![warn(clippy::unwrap_used)]
 
+pub mod alerts;
 pub mod analyze;
 pub mod balance;
 pub mod cache;
@@ -26,6 +27,7 @@ pub mod import;
 pub mod interval;
 pub mod lint;
 pub mod manifest;
+pub mod observability;
 pub mod percentile;
 pub mod plan;
 pub mod policies;

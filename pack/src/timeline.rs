@@ -27,11 +27,17 @@ pub struct TimelineRow {
     pub evictions: u64,
     /// Requests that lost their blocks.
     pub preemptions: u64,
+    /// Output tokens that the engine generated.
+    pub generation_tokens: u64,
+    /// Requests whose first token left the server.
+    pub ttft_count: u64,
+    /// Their TTFTs added up, as the server measures them: without the way to and from the client.
+    pub ttft_sum: Nanos,
 }
 
 /// The columns of timeline.csv.
 const HEADER: &str = "at_s,replica,waiting,running,kv_blocks_used,kv_blocks_total,prefix_queries,prefix_hits,\
-                      evictions,preemptions";
+                      evictions,preemptions,generation_tokens,ttft_count,ttft_sum_ns";
 
 /// Writes timeline.csv, a row a replica and sample.
 pub struct TimelineCsv<W> {
@@ -58,7 +64,15 @@ impl<W: Write> TimelineCsv<W> {
         digits::seconds(&mut self.line, row.at);
         let counts =
             [row.replica, row.waiting, row.running, row.kv_blocks_used, row.kv_blocks_total].map(u64::from);
-        let totals = [row.prefix_queries, row.prefix_hits, row.evictions, row.preemptions];
+        let totals = [
+            row.prefix_queries,
+            row.prefix_hits,
+            row.evictions,
+            row.preemptions,
+            row.generation_tokens,
+            row.ttft_count,
+            row.ttft_sum.0,
+        ];
         for value in counts.into_iter().chain(totals) {
             self.line.push(b',');
             digits::integer(&mut self.line, value);
@@ -86,11 +100,11 @@ pub fn read_timeline(csv: &[u8]) -> Result<Vec<TimelineRow>, String> {
     reader.deserialize().map(|row| row.map_err(|error| error.to_string()).and_then(from_columns)).collect()
 }
 
-type Columns = (f64, u32, u32, u32, u32, u32, u64, u64, u64, u64);
+type Columns = (f64, [u32; 5], [u64; 7]);
 
-fn from_columns(columns: Columns) -> Result<TimelineRow, String> {
-    let (at_s, replica, waiting, running, kv_blocks_used, kv_blocks_total, queries, hits, evictions, lost) =
-        columns;
+fn from_columns((at_s, counts, totals): Columns) -> Result<TimelineRow, String> {
+    let [replica, waiting, running, kv_blocks_used, kv_blocks_total] = counts;
+    let [queries, hits, evictions, preemptions, generation_tokens, ttft_count, ttft_sum_ns] = totals;
     Ok(TimelineRow {
         at: Nanos::from_seconds(at_s).map_err(|error| error.to_string())?,
         replica,
@@ -101,7 +115,10 @@ fn from_columns(columns: Columns) -> Result<TimelineRow, String> {
         prefix_queries: queries,
         prefix_hits: hits,
         evictions,
-        preemptions: lost,
+        preemptions,
+        generation_tokens,
+        ttft_count,
+        ttft_sum: Nanos(ttft_sum_ns),
     })
 }
 
@@ -202,7 +219,7 @@ mod tests {
         csv.row(&row(3, 1, 7)).unwrap();
         let text = String::from_utf8(csv.finish().unwrap()).unwrap();
         let lines: Vec<_> = text.lines().collect();
-        assert_eq!(lines[1], "3.000000000,1,7,2,30,40,50,0,0,0");
+        assert_eq!(lines[1], "3.000000000,1,7,2,30,40,50,0,0,0,0,0,0");
         assert_eq!(lines[0].split(',').count(), lines[1].split(',').count());
     }
 
@@ -227,6 +244,7 @@ mod tests {
                 at: Nanos(i * 1_234_567_891),
                 kv_blocks_total: 9,
                 prefix_queries: u64::MAX - i,
+                ttft_sum: Nanos(u64::MAX - 7 * i),
                 ..row(0, i as u32, 7)
             })
             .collect();

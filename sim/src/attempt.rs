@@ -51,6 +51,8 @@ pub struct Attempt {
     pub stage: Stage,
     /// Whether the engine has it.
     pub in_engine: bool,
+    /// Time it spent elsewhere before its replica had it: earlier tries, a slow way. Zero in a run without faults.
+    pub away: Nanos,
     /// How often it was sent again.
     pub retries: u32,
     /// How the try at hand will fail, where that is certain already.

@@ -272,6 +272,7 @@ mod tests {
             preemptions: 0,
             replica: Some(0),
             counted: true,
+            away: Nanos::ZERO,
             retries: 0,
             fate: None,
             stage: crate::attempt::Stage::Through,

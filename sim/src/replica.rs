@@ -35,6 +35,8 @@ pub struct ReplicaTotals {
     pub busy: Nanos,
     /// Tokens computed, prompt and output, recomputation included.
     pub computed_tokens: u64,
+    /// Output tokens that steps which have ended sampled.
+    pub generated_tokens: u64,
     /// Rows, summed over the steps.
     pub rows: u64,
     /// Tokens of the rows with their context, summed over rows and steps.
@@ -51,6 +53,7 @@ impl ReplicaTotals {
             steps: self.steps + other.steps,
             busy: self.busy + other.busy,
             computed_tokens: self.computed_tokens + other.computed_tokens,
+            generated_tokens: self.generated_tokens + other.generated_tokens,
             rows: self.rows + other.rows,
             row_tokens: self.row_tokens + other.row_tokens,
             extremes: self.extremes.max(other.extremes),
@@ -279,6 +282,8 @@ impl Replica {
         self.samples.clear();
         self.samples
             .extend(batch.rows.iter().map(|row| if row.samples { Sample::Token } else { Sample::Nothing }));
+        let listed = batch.rows.iter().filter(|row| row.samples).count();
+        self.totals.generated_tokens += listed as u64 + u64::from(batch.grouped.count);
         self.engine.update(&batch, &self.samples, emitted);
         self.spare.push(batch);
     }

@@ -213,13 +213,15 @@ impl Simulation<'_> {
     }
 
     fn summary(self, stopped: bool) -> RunSummary {
+        let (moments, connection_failures) = self.turmoil.map(|turmoil| turmoil.told()).unwrap_or_default();
         RunSummary {
             ended: self.last_end,
             attempts: self.ended,
             continued: self.workload.continued(),
             events: self.events.total(),
             replicas: self.replicas.iter().map(Replica::totals).collect(),
-            moments: self.turmoil.map(|turmoil| turmoil.into_moments()).unwrap_or_default(),
+            moments,
+            connection_failures,
             stopped,
         }
     }

@@ -84,6 +84,8 @@ pub struct RunSummary {
     pub replicas: Vec<ReplicaTotals>,
     /// What happened to the fleet itself, in order of time.
     pub moments: Vec<Moment>,
+    /// When tries found no connection to a replica, or lost it, in order of time.
+    pub connection_failures: Vec<Nanos>,
     /// Whether the observer stopped it early.
     pub stopped: bool,
 }
@@ -168,6 +170,10 @@ pub(crate) struct Server {
     pub unfinished: u64,
     /// Prompt tokens of those without a first token.
     pub tokens_without_answer: u64,
+    /// Requests whose first token left.
+    pub ttft_count: u64,
+    /// From their arrival to it, added up.
+    pub ttft_sum: Nanos,
 }
 
 impl ServerLimits {

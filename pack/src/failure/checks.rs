@@ -64,9 +64,7 @@ fn removed(report: &FailureReport, observation: &Observation<'_>) -> Check {
         .copied()
         .filter(|&replica| {
             !observation.moments.iter().any(|moment| {
-                moment.replica == Some(replica)
-                    && moment.at >= at
-                    && matches!(moment.what, What::Removed(_))
+                moment.replica == Some(replica) && moment.at >= at && matches!(moment.what, What::Removed(_))
             })
         })
         .collect();
@@ -142,16 +140,18 @@ fn steady(report: &FailureReport, observation: &Observation<'_>) -> Check {
         return check(name, false, "it did not return before the last arrival".to_owned());
     };
     let acceptance = &observation.manifest.acceptance;
-    let weakest = after.report.classes.iter().filter(|(_, class)| class.attempted_count > 0).min_by(
-        |(_, a), (_, b)| a.attainment.unwrap_or(0.0).total_cmp(&b.attainment.unwrap_or(0.0)),
-    );
+    let weakest = after
+        .report
+        .classes
+        .iter()
+        .filter(|(_, class)| class.attempted_count > 0)
+        .min_by(|(_, a), (_, b)| a.attainment.unwrap_or(0.0).total_cmp(&b.attainment.unwrap_or(0.0)));
     let Some((class, weakest)) = weakest else {
         return check(name, false, "no attempt was scheduled after it".to_owned());
     };
     let attainment = weakest.attainment.unwrap_or(0.0);
     let errors = after.report.error_rate.unwrap_or(1.0);
-    let pass =
-        attainment >= acceptance.class_slo_attainment_min && errors <= acceptance.error_rate_max;
+    let pass = attainment >= acceptance.class_slo_attainment_min && errors <= acceptance.error_rate_max;
     let evidence = format!(
         "after {recovery_s:.0} s; from then on weakest class {class} at {:.1} %, errors {:.2} %",
         attainment * 100.0,

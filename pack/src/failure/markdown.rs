@@ -1,6 +1,7 @@
 //! failure-test.md.
 
 use super::{FailureReport, Repeats, Seen};
+use crate::report::{GateValue, Origin};
 use std::fmt::Write as _;
 
 /// What a cell without a value holds.
@@ -27,7 +28,7 @@ impl FailureReport {
 
     fn summary(&self) -> String {
         let rate = self.run.offered_rps.map(|rps| format!(" at {rps} requests/s")).unwrap_or_default();
-        let origin = self.run.origin.word();
+        let origin = origin_word(self.run.origin);
         let what = &self.fault.what;
         let failed: Vec<&str> =
             self.checks.iter().filter(|check| check.pass == Some(false)).map(|check| check.name).collect();
@@ -42,7 +43,7 @@ impl FailureReport {
     fn load(&self) -> String {
         let Some(during) = self.part("during") else { return String::new() };
         let required = during.report.gates.iter().find_map(|gate| match gate.required {
-            crate::report::GateValue::Share(Some(share)) if gate.name.contains("attainment") => Some(share),
+            GateValue::Share(Some(share)) if gate.name.contains("attainment") => Some(share),
             _ => None,
         });
         let attainment = during.report.attempted_attainment.unwrap_or(0.0);
@@ -50,7 +51,8 @@ impl FailureReport {
         if inside {
             return "The fleet carried the load inside its cutoffs meanwhile.".to_owned();
         }
-        let bounded = self.checks.iter().any(|check| check.name.contains("bounded") && check.pass == Some(true));
+        let bounded =
+            self.checks.iter().any(|check| check.name.contains("bounded") && check.pass == Some(true));
         let queue = if bounded { "stayed bounded" } else { "did NOT stay bounded" };
         let shed = match self.counts.rejected {
             0 => "nothing was shed by admission control".to_owned(),
@@ -77,7 +79,8 @@ impl FailureReport {
     }
 
     fn time_table(&self) -> String {
-        let mut out = "## Times\n\n| what | s of the run | s after the injection |\n|---|---|---|\n".to_owned();
+        let mut out =
+            "## Times\n\n| what | s of the run | s after the injection |\n|---|---|---|\n".to_owned();
         let at = self.fault.at_s;
         let mut row = |what: &str, time: Option<f64>| {
             let cells = time.map_or((NONE.to_owned(), NONE.to_owned()), |time| {
@@ -97,10 +100,11 @@ impl FailureReport {
     }
 
     fn part_table(&self) -> String {
-        let mut out = "## Before, during, after\n\n| part | from s | to s | class | attempts | ok | attainment | of \
+        let mut out =
+            "## Before, during, after\n\n| part | from s | to s | class | attempts | ok | attainment | of \
                        attempts | P50 TTFT ms | P95 TTFT ms | P50 TPOT ms | P95 TPOT ms |\n\
                        |---|---|---|---|---|---|---|---|---|---|---|---|\n"
-            .to_owned();
+                .to_owned();
         for part in &self.parts {
             for (name, class) in &part.report.classes {
                 let _ = writeln!(
@@ -149,9 +153,10 @@ impl FailureReport {
         if self.alarms.is_empty() {
             return "## Alerts\n\nNone fired.\n\n".to_owned();
         }
-        let mut out = "## Alerts\n\n| alert | cause | replica | fired at s | s after the injection | cleared at s |\n\
+        let mut out =
+            "## Alerts\n\n| alert | cause | replica | fired at s | s after the injection | cleared at s |\n\
                        |---|---|---|---|---|---|\n"
-            .to_owned();
+                .to_owned();
         for alarm in &self.alarms {
             let replica = alarm.replica.map_or("fleet".to_owned(), |replica| replica.to_string());
             let cleared = alarm.cleared_s.map_or(NONE.to_owned(), |at| format!("{at:.0}"));
@@ -201,6 +206,14 @@ fn repeat_table(repeats: &Repeats) -> String {
         );
     }
     out + "\n"
+}
+
+fn origin_word(origin: Origin) -> &'static str {
+    match origin {
+        Origin::Simulated => "simulated",
+        Origin::Live => "live",
+        Origin::File | Origin::Imported => "recorded",
+    }
 }
 
 fn percent(share: Option<f64>) -> String {

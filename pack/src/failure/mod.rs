@@ -234,8 +234,7 @@ fn moments(observation: &Observation<'_>, at: Nanos) -> Vec<Seen> {
 
 /// Whether a moment belongs to the fault.
 fn concerns(observation: &Observation<'_>, moment: &Moment, at: Nanos) -> bool {
-    moment.at >= at
-        && moment.replica.is_none_or(|replica| observation.fault.replicas.contains(&replica))
+    moment.at >= at && moment.replica.is_none_or(|replica| observation.fault.replicas.contains(&replica))
 }
 
 fn first(observation: &Observation<'_>, at: Nanos, is: impl Fn(What) -> bool) -> Option<Seen> {

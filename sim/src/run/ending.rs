@@ -23,6 +23,7 @@ impl Simulation<'_> {
             return self.abandon(slot, why, until);
         }
         if attempt.fate == Some(Fate::Breaks) && token.tokens > 0 {
+            self.connection_broke(arrives);
             return self.settle(slot, Outcome::Error, arrives, "the connection broke");
         }
         if token.tokens > 0 && attempt.first_token.is_none() {
@@ -30,7 +31,11 @@ impl Simulation<'_> {
             let answered = *attempt;
             let input = u64::from(attempt.input_tokens);
             let replica = attempt.replica.expect("a replica answered");
-            self.servers[replica as usize].tokens_without_answer -= input;
+            let away = answered.away + self.turmoil.as_ref().map_or(Nanos::ZERO, |t| t.latency(replica));
+            let server = &mut self.servers[replica as usize];
+            server.tokens_without_answer -= input;
+            server.ttft_count += 1;
+            server.ttft_sum += arrives.since(answered.sent).since(away);
             self.answered(&answered);
         }
         let Some(attempt) = self.attempts.get_mut(slot) else { return };

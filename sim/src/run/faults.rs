@@ -61,6 +61,8 @@ pub(super) struct Turmoil<'a> {
     pub units: Vec<Unit>,
     pub chance: Stream,
     pub moments: Vec<Moment>,
+    /// When tries found no connection or lost it.
+    pub connection_failures: Vec<Nanos>,
     /// Requests sent so far, and tries beyond the first.
     pub requests: u64,
     pub retries: u64,
@@ -110,6 +112,7 @@ impl<'a> Turmoil<'a> {
             units: units.collect(),
             chance: chance::stream(schedule.seed, schedule.run, "faults"),
             moments: Vec::new(),
+            connection_failures: Vec::new(),
             requests: 0,
             retries: 0,
             rolling: VecDeque::new(),
@@ -117,6 +120,11 @@ impl<'a> Turmoil<'a> {
             // Several may hold at once.
             link_latency_max: Nanos(plan.faults.iter().map(|fault| latency(fault.kind)).sum()),
         }))
+    }
+
+    /// Added to each message of a replica, each way.
+    pub fn latency(&self, replica: u32) -> Nanos {
+        self.units[replica as usize].latency
     }
 
     pub fn link_latency_max(&self) -> Nanos {
@@ -131,9 +139,11 @@ impl<'a> Turmoil<'a> {
         self.moments.push(Moment { at, replica: Some(replica), what });
     }
 
-    pub fn into_moments(mut self) -> Vec<Moment> {
+    /// What happened, and when connections failed, both in order of time.
+    pub fn told(mut self) -> (Vec<Moment>, Vec<Nanos>) {
         self.moments.sort_by_key(|moment| moment.at);
-        self.moments
+        self.connection_failures.sort_unstable();
+        (self.moments, self.connection_failures)
     }
 }
 
@@ -327,6 +337,11 @@ impl<'a> Simulation<'a> {
         self.settle(slot, outcome, at, reason);
     }
 
+    /// An answer that had begun, or was waited for, will not come.
+    pub(super) fn connection_broke(&mut self, at: Nanos) {
+        self.turmoil().connection_failures.push(at);
+    }
+
     /// A replica's process ends, however: what the engine has is lost, what it has not is tried elsewhere.
     pub(super) fn crash(&mut self, replica: u32, now: Nanos) {
         let start = self.replicas[replica as usize].start();
@@ -370,6 +385,7 @@ impl<'a> Simulation<'a> {
         }
         for (slot, in_engine) in open {
             if in_engine {
+                self.connection_broke(now);
                 self.end_now(slot, Outcome::Lost, "the replica died", now);
             } else {
                 self.try_failed_as(slot, Fate::NoConnection, now);

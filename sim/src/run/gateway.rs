@@ -60,6 +60,7 @@ impl Simulation<'_> {
             counted: false,
             stage: Stage::Through,
             in_engine: false,
+            away: Nanos::ZERO,
             retries: 0,
             fate: None,
             deadline: deadline.into_iter().flatten().min_by_key(|&(at, _)| at),

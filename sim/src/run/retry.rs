@@ -44,8 +44,9 @@ impl Simulation<'_> {
             self.will_fail(slot, Fate::QueueFull, now + latency + latency);
             return None;
         }
-        if breaks && let Some(attempt) = self.attempts.get_mut(slot) {
-            attempt.fate = Some(Fate::Breaks);
+        if let Some(attempt) = self.attempts.get_mut(slot) {
+            attempt.away = now.since(attempt.sent) + latency;
+            attempt.fate = breaks.then_some(Fate::Breaks);
         }
         Some(latency)
     }
@@ -78,6 +79,9 @@ impl Simulation<'_> {
         attempt.retries += u32::from(wait.is_some());
         // Whoever waits for the old try waits in vain: it has another slot.
         let slot = self.attempts.insert(attempt);
+        if fate == Fate::NoConnection {
+            self.turmoil().connection_failures.push(now);
+        }
         if let Some(replica) = replica {
             let sign = if fate == Fate::QueueFull { Sign::ServerError } else { Sign::Connection };
             self.breaker_counts_failure(replica, sign, now);

@@ -44,6 +44,7 @@ impl Simulation<'_> {
                 continue;
             }
             let (load, totals) = (unit.engine().load(), unit.engine_totals());
+            let server = &self.servers[replica];
             self.observer.sample(&TimelineRow {
                 at: now,
                 replica: replica as u32,
@@ -55,6 +56,9 @@ impl Simulation<'_> {
                 prefix_hits: totals.prefix_hits,
                 evictions: totals.evictions,
                 preemptions: totals.preemptions,
+                generation_tokens: unit.totals().generated_tokens,
+                ttft_count: server.ttft_count,
+                ttft_sum: server.ttft_sum,
             });
         }
         if self.goes_on() {

@@ -104,7 +104,9 @@ fn words(kind: &FaultKind, replicas: &[u32], count: u32) -> String {
     match kind {
         FaultKind::Crash => format!("The process of {whom} was killed"),
         FaultKind::Hang(None) => format!("{whom} hung until its watchdog").replacen('r', "R", 1),
-        FaultKind::Hang(Some(lasts)) => format!("{whom} hung for {} s", lasts.seconds()).replacen('r', "R", 1),
+        FaultKind::Hang(Some(lasts)) => {
+            format!("{whom} hung for {} s", lasts.seconds()).replacen('r', "R", 1)
+        }
         FaultKind::Slow { factor, lasts } => {
             format!("Steps of {whom} took {factor} times as long for {} s", lasts.seconds())
         }

@@ -56,7 +56,10 @@ pub fn run(args: &FailureTestArgs) -> Outcome {
         .collect();
     drop(progress);
     let trials = trials?;
-    refuse_outside(args.common.strict, trials[0].outside.iter().map(|what| ("the run".to_owned(), what.clone())))?;
+    refuse_outside(
+        args.common.strict,
+        trials[0].outside.iter().map(|what| ("the run".to_owned(), what.clone())),
+    )?;
     let reports: Vec<FailureReport> = trials.iter().map(|trial| trial.report.clone()).collect();
     let repeats = Repeats::of(&reports);
     write_pack(&disturbed, &claim.path, &trials[0], &repeats)?;
@@ -76,7 +79,11 @@ fn passing_rate(loaded: &Loaded, shared_prefixes: bool) -> Result<f64, CommandEr
         match point.verdict(&undisturbed, &progress)? {
             Some(verdict) if verdict.pass => return Ok(rps),
             Some(_) => {}
-            None => return Err(CommandError::could_not_run("interrupted: found a request to stop; nothing was written")),
+            None => {
+                return Err(CommandError::could_not_run(
+                    "interrupted: found a request to stop; nothing was written",
+                ));
+            }
         }
     }
     Err(CommandError::bad_input(format!(

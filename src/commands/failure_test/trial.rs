@@ -4,11 +4,13 @@ use crate::exit::CommandError;
 use crate::input::Loaded;
 use crate::point::Point;
 use crate::progress::{Progress, Share, interrupted};
+use scaleproof_pack::alerts::{Fired, Observed, Timing, fired};
 use scaleproof_pack::analyze::{Analyzer, Stated};
 use scaleproof_pack::experiment::{self, Observer};
-use scaleproof_pack::failure::{FailureReport, Injected, Observation};
+use scaleproof_pack::failure::{Alarm, FailureReport, Injected, Observation, What};
 use scaleproof_pack::record::Record;
 use scaleproof_pack::report::{Origin, Report, RunFacts};
+use scaleproof_pack::time::Nanos;
 use scaleproof_pack::timeline::TimelineRow;
 use scaleproof_sim::{ReplicaTotals, RunSummary};
 
@@ -89,4 +91,26 @@ impl Observer for Seen<'_> {
     fn stop(&mut self) -> bool {
         interrupted()
     }
+}
+
+/// What Prometheus would have said, scraping every few seconds.
+fn alarms(seen: &Seen<'_>, summary: &RunSummary) -> Vec<Alarm> {
+    let retired = summary.moments.iter().filter_map(|moment| match (moment.what, moment.replica) {
+        (What::Drained, Some(replica)) => Some((replica, moment.at)),
+        _ => None,
+    });
+    let observed = Observed {
+        rows: &seen.rows,
+        records: &seen.records,
+        connection_failures: summary.connection_failures.clone(),
+        retired: retired.collect(),
+    };
+    let alarm = |fired: &Fired| Alarm {
+        name: fired.alert.to_owned(),
+        cause: fired.cause.word().to_owned(),
+        replica: fired.replica,
+        at_s: fired.at.seconds(),
+        cleared_s: fired.cleared_at.map(Nanos::seconds),
+    };
+    fired(&observed, Timing::default()).iter().map(alarm).collect()
 }

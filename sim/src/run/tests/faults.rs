@@ -119,7 +119,7 @@ fn a_process_whose_end_is_seen_comes_back_by_its_readiness() {
     assert_eq!(ran.at(|what| matches!(what, What::Removed(Sign::Exit))), Some(2_005));
     assert_eq!(ran.at(|what| what == What::Readmitted), Some(10_000), "the first probe");
     // Nothing is tried twice: until the end is seen, each request to the dead one fails.
-    assert!(ran.with(Outcome::Error) > 20);
+    assert!(ran.with(Outcome::Error) > 10);
     assert!(ran.records.iter().all(|record| record.retries == 0));
 }
 
@@ -171,8 +171,8 @@ fn a_bad_link_delays_loses_and_breaks() {
     let retried = lossy.records.iter().filter(|record| record.retries > 0).count();
     assert!((20..200).contains(&broken) && (20..200).contains(&retried), "{broken} broke, {retried} retried");
     assert!(lossy.records.iter().all(|r| r.outcome == Outcome::Ok || r.output_tokens == 0));
-    let cut = FaultKind::Link { latency: Nanos::ZERO, loss: 1.0, lasts: Nanos(2 * S) };
-    let cut = ran(2, plan(vec![fault(cut, 1_000, 0)]), &steady(500));
+    let cut = FaultKind::Link { latency: Nanos::ZERO, loss: 1.0, lasts: Nanos(100 * S) };
+    let cut = ran(2, plan(vec![fault(cut, 1_000, 0)]), &steady(3_000));
     assert!(cut.at(|what| matches!(what, What::Removed(Sign::Connection))).is_some());
 }
 
