@@ -103,7 +103,9 @@ fn scheduler_decode_step(bencher: Bencher<'_, '_>, grouping: bool) {
 #[divan::bench(args = [4, 1000])]
 fn event_queue(bencher: Bencher<'_, '_>, pending: u32) {
     let mut queue = EventQueue::default();
-    (0..pending).for_each(|replica| queue.push(Nanos(u64::from(replica) * 7919), Event::StepEnded(replica)));
+    (0..pending).for_each(|replica| {
+        queue.push(Nanos(u64::from(replica) * 7919), Event::StepEnded { replica, start: 0 })
+    });
     bencher.bench_local(|| {
         let (now, event) = queue.pop().unwrap();
         queue.push(now + Nanos(20_000_000 + now.0 % 1009), event);

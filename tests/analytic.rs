@@ -167,6 +167,7 @@ fn config(seats: u32) -> (RunConfig, EngineConfig) {
         ttft_timeout: None,
         sample_interval: Nanos::from_seconds(1.0).unwrap(),
         enough: Enough { successes: 0, max_requests: 0 },
+        faults: None,
     };
     (run, engine)
 }

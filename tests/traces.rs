@@ -139,6 +139,7 @@ fn endless() -> (EngineConfig, RunConfig) {
         ttft_timeout: None,
         sample_interval: Nanos::from_seconds(60.0).unwrap(),
         enough: Enough { successes: 0, max_requests: 0 },
+        faults: None,
     };
     (engine, run)
 }

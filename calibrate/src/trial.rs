@@ -172,6 +172,7 @@ pub(crate) fn alone(
         ttft_timeout: None,
         sample_interval: Nanos::from_seconds(60.0)?,
         enough,
+        faults: None,
     };
     Ok((config, scheduler))
 }

@@ -17,6 +17,7 @@ pub mod compare;
 mod digits;
 pub mod document;
 pub mod experiment;
+pub mod failure;
 pub mod fault;
 pub mod fields;
 pub mod grid;

@@ -5,6 +5,19 @@ use scaleproof_pack::record::{Outcome, Record};
 use scaleproof_pack::time::Nanos;
 use scaleproof_pack::workload::RequestRef;
 
+/// How a try fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// No connection can be opened.
+    NoConnection,
+    /// The replica's queue is full.
+    QueueFull,
+    /// There is no replica to choose.
+    NoReplica,
+    /// The connection breaks before the first token.
+    Breaks,
+}
+
 /// One attempt, from sending to its end.
 #[derive(Clone, Copy, Debug)]
 pub struct Attempt {
@@ -32,10 +45,18 @@ pub struct Attempt {
     pub preemptions: u32,
     /// Where it went.
     pub replica: Option<u32>,
+    /// Whether its replica counts it among its own: not while it waits for another try.
+    pub counted: bool,
     /// Where it stands before the admission policy.
     pub stage: Stage,
     /// Whether the engine has it.
     pub in_engine: bool,
+    /// Time it spent elsewhere before its replica had it: earlier tries, a slow way. Zero in a run without faults.
+    pub away: Nanos,
+    /// How often it was sent again.
+    pub retries: u32,
+    /// How the try at hand will fail, where that is certain already.
+    pub fate: Option<Fate>,
     /// When the client gives up on the whole answer, and why.
     pub deadline: Option<(Nanos, GiveUp)>,
 }
@@ -88,7 +109,7 @@ impl Attempt {
             outcome,
             replica: self.replica,
             preemptions: self.preemptions,
-            retries: 0,
+            retries: self.retries,
             reason,
             computed_tokens: Some(self.computed_tokens()),
             wire: None,
@@ -151,6 +172,14 @@ impl Attempts {
     #[must_use]
     pub fn open(&self) -> usize {
         self.places.len() - self.free.len()
+    }
+
+    /// The slots in flight, in the order of their places.
+    pub fn open_slots(&self) -> impl Iterator<Item = (Slot, &Attempt)> {
+        self.places.iter().enumerate().filter_map(|(index, place)| {
+            let slot = Slot { index: index as u32, generation: place.generation };
+            place.attempt.as_ref().map(|attempt| (slot, attempt))
+        })
     }
 
     /// The requests in flight.

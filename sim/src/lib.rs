@@ -7,6 +7,7 @@ mod attempt;
 pub mod chrome_trace;
 pub mod engine;
 pub mod event;
+pub mod faults;
 pub mod hardware;
 mod predict;
 pub mod profile;
@@ -17,7 +18,7 @@ mod setup;
 pub mod step_time;
 pub mod watch;
 
-pub use attempt::{Attempt, Stage};
+pub use attempt::{Attempt, Fate, Stage};
 pub use event::GiveUp;
 pub use replica::{Extremes, FrontEnd, Launched, Pace, Replica, ReplicaTotals};
 pub use run::{Policies, run, run_paced, run_watched, run_with};

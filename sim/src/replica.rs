@@ -1,6 +1,6 @@
 //! One replica: its scheduler, its front-end, and the steps it has in flight.
 
-use crate::engine::{Batch, BatchScheduler, Emitted, EngineLoad, EngineRequest, Sample};
+use crate::engine::{Batch, BatchScheduler, Emitted, EngineLoad, EngineRequest, EngineTotals, Sample};
 use crate::step_time::{BatchShape, StepTime, StepTimeError};
 use scaleproof_pack::time::{Nanos, TimeError};
 use std::collections::VecDeque;
@@ -105,6 +105,14 @@ pub struct Replica {
     gpu_free: Nanos,
     totals: ReplicaTotals,
     pace: Option<Pace>,
+    /// What its earlier processes had counted.
+    past: EngineTotals,
+    /// How often its process had been started before.
+    start: u32,
+    /// Whether it stands still.
+    frozen: bool,
+    /// A step takes so many times its time.
+    slowdown: f64,
 }
 
 /// What the scheduler has just decided.
@@ -138,6 +146,10 @@ impl Replica {
             gpu_free: Nanos::ZERO,
             totals: ReplicaTotals::default(),
             pace: None,
+            past: EngineTotals::default(),
+            start: 0,
+            frozen: false,
+            slowdown: 1.0,
         }
     }
 
@@ -145,6 +157,45 @@ impl Replica {
     #[must_use]
     pub fn paced(self, pace: Pace) -> Replica {
         Replica { pace: Some(pace), ..self }
+    }
+
+    /// The next process in its place: idle, with an empty cache, and with the totals of both.
+    #[must_use]
+    pub fn succeeded_by(&self, next: Replica) -> Replica {
+        Replica { start: self.start + 1, totals: self.totals(), past: self.engine_totals(), ..next }
+    }
+
+    /// What its engine has counted, its earlier processes included.
+    #[must_use]
+    pub fn engine_totals(&self) -> EngineTotals {
+        self.past.and(self.engine.totals())
+    }
+
+    /// How often its process had been started before.
+    #[must_use]
+    pub fn start(&self) -> u32 {
+        self.start
+    }
+
+    /// Whether it stands still: it launches nothing.
+    #[must_use]
+    pub fn is_frozen(&self) -> bool {
+        self.frozen
+    }
+
+    /// Lets it stand still, or go on.
+    pub fn set_frozen(&mut self, frozen: bool) {
+        self.frozen = frozen;
+    }
+
+    /// Each step launched from now on takes `factor`, at least 1, times as long.
+    pub fn set_slowdown(&mut self, factor: f64) {
+        self.slowdown = factor;
+    }
+
+    /// See [`BatchScheduler::withhold_blocks`].
+    pub fn withhold_blocks(&mut self, share: f64) {
+        self.engine.withhold_blocks(share);
     }
 
     /// The scheduler, to look at.
@@ -208,7 +259,7 @@ impl Replica {
         now: Nanos,
         step_time: &StepTime,
     ) -> Result<Option<Launched<'_>>, StepTimeError> {
-        if self.in_flight.len() >= self.depth || !self.engine.has_requests() {
+        if self.in_flight.len() >= self.depth || self.frozen || !self.engine.has_requests() {
             return Ok(None);
         }
         let mut batch = self.spare.pop().unwrap_or_default();
@@ -223,6 +274,9 @@ impl Replica {
         let mut duration = step_time.duration(&shape, self.depth > 1)?;
         if let Some(pace) = &mut self.pace {
             duration = Nanos::from_seconds(duration.seconds() * pace(begins))?;
+        }
+        if self.slowdown > 1.0 {
+            duration = Nanos::from_seconds(duration.seconds() * self.slowdown)?;
         }
         let ends = begins + duration;
         self.gpu_free = ends;

@@ -1,9 +1,14 @@
 //! One run: a schedule through a fleet, in virtual time.
 
+mod autoscale;
 mod ending;
+mod faults;
 mod gateway;
 #[cfg(test)]
 mod gateway_tests;
+mod health;
+mod restart;
+mod retry;
 mod sampling;
 #[cfg(test)]
 mod tests;
@@ -14,6 +19,7 @@ use crate::event::{Event, EventQueue, Slot};
 use crate::replica::{Pace, Replica};
 use crate::setup::{RunConfig, RunError, RunSummary, Server};
 use crate::watch::{Step, Watcher};
+use faults::Turmoil;
 use scaleproof_pack::chance::{self, Stream};
 use scaleproof_pack::experiment::{Observer, Progress};
 use scaleproof_pack::schedule::Schedule;
@@ -71,8 +77,7 @@ pub fn run_with(
     engine: &dyn Fn() -> Box<dyn BatchScheduler + Send>,
     observer: &mut dyn Observer,
 ) -> Result<RunSummary, RunError> {
-    let replicas = (0..config.replicas).map(|_| Replica::new(engine())).collect();
-    simulate(config, policies, schedule, replicas, observer, None)
+    simulate(config, policies, schedule, &mut |_| Replica::new(engine()), observer, None)
 }
 
 /// The same with every step shown to `watcher`, row by row: slower, with the same results.
@@ -86,8 +91,8 @@ pub fn run_watched(
     observer: &mut dyn Observer,
     watcher: &mut dyn Watcher,
 ) -> Result<RunSummary, RunError> {
-    let replicas = (0..config.replicas).map(|_| listing(engine())).collect();
-    simulate(config, Policies::of(config), schedule, replicas, observer, Some(watcher))
+    let mut new_replica = |_| listing(engine());
+    simulate(config, Policies::of(config), schedule, &mut new_replica, observer, Some(watcher))
 }
 
 /// The same with every step at the pace of its replica, whose number `pace` is given.
@@ -101,8 +106,8 @@ pub fn run_paced(
     pace: &mut dyn FnMut(u32) -> Pace,
     (observer, watcher): (&mut dyn Observer, &mut dyn Watcher),
 ) -> Result<RunSummary, RunError> {
-    let replicas = (0..config.replicas).map(|number| listing(engine()).paced(pace(number))).collect();
-    simulate(config, Policies::of(config), schedule, replicas, observer, Some(watcher))
+    let mut new_replica = |number| listing(engine()).paced(pace(number));
+    simulate(config, Policies::of(config), schedule, &mut new_replica, observer, Some(watcher))
 }
 
 /// A replica that shows every row.
@@ -116,25 +121,28 @@ fn simulate<'a>(
     config: &'a RunConfig,
     policies: Policies,
     schedule: &'a Schedule,
-    replicas: Vec<Replica>,
+    new_replica: &'a mut dyn FnMut(u32) -> Replica,
     observer: &'a mut dyn Observer,
     watcher: Option<&'a mut dyn Watcher>,
 ) -> Result<RunSummary, RunError> {
+    let replicas = Turmoil::places(config);
     let mut simulation = Simulation {
         config,
-        replicas,
+        replicas: (0..replicas).map(&mut *new_replica).collect(),
+        new_replica,
         workload: Workload::new(schedule, config.enough),
-        fleet: Fleet::new(config.replicas, config.router.load_source(config.poll_interval.is_some())),
+        fleet: Fleet::new(replicas, config.router.load_source(config.poll_interval.is_some())),
         router: policies.router,
         gate: policies.admission.map(Gate::new),
         router_chance: chance::stream(schedule.seed, schedule.run, "router"),
-        servers: vec![Server::default(); config.replicas as usize],
+        servers: vec![Server::default(); replicas as usize],
         attempts: Attempts::default(),
         events: EventQueue::default(),
         ended: 0,
         sampled: 0,
         last_end: Nanos::ZERO,
         emitted: Vec::new(),
+        turmoil: Turmoil::of(config, schedule),
         observer,
         watcher,
     };
@@ -146,6 +154,8 @@ fn simulate<'a>(
 struct Simulation<'a> {
     config: &'a RunConfig,
     replicas: Vec<Replica>,
+    /// A new process for a replica, by the replica's number.
+    new_replica: &'a mut dyn FnMut(u32) -> Replica,
     workload: Workload<'a>,
     fleet: Fleet,
     router: Box<dyn Router>,
@@ -160,6 +170,8 @@ struct Simulation<'a> {
     sampled: u64,
     last_end: Nanos,
     emitted: Vec<Emitted>,
+    /// What disturbs the run, if anything may.
+    turmoil: Option<Box<Turmoil<'a>>>,
     observer: &'a mut dyn Observer,
     watcher: Option<&'a mut dyn Watcher>,
 }
@@ -174,6 +186,7 @@ impl Simulation<'_> {
         if self.config.poll_interval.is_some() {
             self.events.push(Nanos::ZERO, Event::Poll);
         }
+        self.start_turmoil();
     }
 
     /// The loop. Returns whether the observer stopped it.
@@ -192,8 +205,9 @@ impl Simulation<'_> {
                 Event::Dispatch(slot) => self.dispatch(slot, now)?,
                 Event::Ingested(slot) => self.ingested(slot, now)?,
                 Event::Watch(slot) => self.watch(slot),
-                Event::StepEnded(replica) => self.step_ended(replica, now)?,
+                Event::StepEnded { replica, start } => self.step_ended(replica, start, now)?,
                 Event::GiveUp(slot, why) => self.give_up(slot, why, now),
+                Event::Fleet(event) => self.fleet_event(event, now)?,
                 Event::Poll => self.poll(now),
                 Event::Sample => self.sample(now)?,
             }
@@ -218,12 +232,15 @@ impl Simulation<'_> {
     }
 
     fn summary(self, stopped: bool) -> RunSummary {
+        let (moments, connection_failures) = self.turmoil.map(|turmoil| turmoil.told()).unwrap_or_default();
         RunSummary {
             ended: self.last_end,
             attempts: self.ended,
             continued: self.workload.continued(),
             events: self.events.total(),
             replicas: self.replicas.iter().map(Replica::totals).collect(),
+            moments,
+            connection_failures,
             stopped,
         }
     }
@@ -249,7 +266,8 @@ impl Simulation<'_> {
 
     /// From when on a token may reach the client after its patience has ended, although it was there before.
     fn watch_from(&self, slot: Slot) -> Option<Nanos> {
-        let on_the_way = self.config.front_end.output_token;
+        let link = self.turmoil.as_ref().map_or(Nanos::ZERO, |turmoil| turmoil.link_latency_max());
+        let on_the_way = self.config.front_end.output_token + link;
         let (until, _) = self.attempts.get(slot)?.deadline.filter(|_| on_the_way > Nanos::ZERO)?;
         Some(Nanos(until.0.saturating_sub(on_the_way.0)))
     }
@@ -262,6 +280,9 @@ impl Simulation<'_> {
     }
 
     fn ingested(&mut self, slot: Slot, now: Nanos) -> Result<(), RunError> {
+        if self.turmoil.is_some() && self.held_back(slot) {
+            return Ok(());
+        }
         let Some(attempt) = self.attempts.get_mut(slot) else { return Ok(()) };
         attempt.in_engine = true;
         let (request, max_tokens) = (attempt.request, attempt.requested_tokens);
@@ -281,12 +302,13 @@ impl Simulation<'_> {
 
     fn launch_steps(&mut self, replica: u32, now: Nanos) -> Result<(), RunError> {
         let unit = &mut self.replicas[replica as usize];
+        let start = unit.start();
         while let Some(launched) = unit.launch(now, &self.config.step_time)? {
             note_admissions(&mut self.attempts, launched.batch);
             let (span, preempted) = (launched.span, !launched.batch.preempted.is_empty());
             match span {
                 Some((begins, ends)) => {
-                    self.events.push(ends, Event::StepEnded(replica));
+                    self.events.push(ends, Event::StepEnded { replica, start });
                     if let Some(watcher) = &mut self.watcher {
                         let (batch, load) = (launched.batch, launched.load());
                         watcher.step(&Step { replica, begins, ends, batch, load, attempts: &self.attempts });
@@ -301,11 +323,17 @@ impl Simulation<'_> {
         Ok(())
     }
 
-    fn step_ended(&mut self, replica: u32, now: Nanos) -> Result<(), RunError> {
+    fn step_ended(&mut self, replica: u32, start: u32, now: Nanos) -> Result<(), RunError> {
+        let mut arrives = now + self.config.front_end.output_token;
+        if self.turmoil.is_some() {
+            match self.answer_arrives(replica, start, arrives) {
+                Some(later) => arrives = later,
+                None => return Ok(()),
+            }
+        }
         let mut emitted = std::mem::take(&mut self.emitted);
         emitted.clear();
         self.replicas[replica as usize].complete(&mut emitted);
-        let arrives = now + self.config.front_end.output_token;
         for token in &emitted {
             self.token(Slot::of_engine_id(token.id), token, arrives);
         }

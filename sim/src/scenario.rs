@@ -2,6 +2,7 @@
 //! scenario.yaml beside the manifest.
 
 use crate::engine::EngineConfig;
+use crate::faults::{FaultPlan, read_plan};
 use crate::profile::{Profile, read_scheduler};
 use crate::setup::{GatewayConfig, RunConfig, ServerLimits};
 use scaleproof_pack::document::Document;
@@ -35,6 +36,8 @@ pub struct Scenario {
     pub prefix_groups: Vec<PrefixGroup>,
     /// The experiment.
     pub experiment: Experiment,
+    /// What may go wrong, if anything is said of it.
+    pub faults: Option<FaultPlan>,
 }
 
 /// The router and how fresh its loads are.
@@ -98,6 +101,7 @@ impl Scenario {
             let names: Vec<&str> = manifest.classes.iter().map(|class| class.name.as_str()).collect();
             let prefix_groups = read_prefix_groups(&groups, Some(&names));
             let experiment = mapping(&fields.req("experiment"), read_experiment);
+            let faults = read_plan(fields, manifest.engine.placement.replicas);
             let (mut scheduler, max_num_queued_reqs, max_num_queued_tokens) = engine?;
             let (timeout, ttft_timeout) = limits?;
             scheduler.enable_prefix_caching &= manifest.engine.prefix_cache;
@@ -112,6 +116,7 @@ impl Scenario {
                 ttft_timeout: ttft_timeout.or(manifest.client.ttft_timeout),
                 prefix_groups: prefix_groups?,
                 experiment: experiment?,
+                faults: faults?,
             })
         })
     }
@@ -182,6 +187,7 @@ impl Scenario {
             timeout: self.timeout,
             ttft_timeout: self.ttft_timeout,
             sample_interval: self.experiment.sample_interval,
+            faults: self.faults.clone().map(Box::new),
             enough: Enough {
                 successes: manifest.acceptance.min_successful_samples_per_class,
                 max_requests: (scheduled as f64 * self.experiment.max_continuation) as u64,

@@ -1,7 +1,9 @@
 //! What a run is given, and what it gives back beside its records.
 
+use crate::faults::FaultPlan;
 use crate::replica::{FrontEnd, ReplicaTotals};
 use crate::step_time::{StepTime, StepTimeError};
+use scaleproof_pack::failure::Moment;
 use scaleproof_pack::record::Outcome;
 use scaleproof_pack::schedule::ScheduleError;
 use scaleproof_pack::time::{Nanos, TimeError};
@@ -34,6 +36,8 @@ pub struct RunConfig {
     pub sample_interval: Nanos,
     /// When the run may end.
     pub enough: Enough,
+    /// What disturbs it; None: nothing, and nobody looks whether something does.
+    pub faults: Option<Box<FaultPlan>>,
 }
 
 /// Admission at the gateway.
@@ -78,6 +82,10 @@ pub struct RunSummary {
     pub events: u64,
     /// Totals by replica.
     pub replicas: Vec<ReplicaTotals>,
+    /// What happened to the fleet itself, in order of time.
+    pub moments: Vec<Moment>,
+    /// When tries found no connection to a replica, or lost it, in order of time.
+    pub connection_failures: Vec<Nanos>,
     /// Whether the observer stopped it early.
     pub stopped: bool,
 }

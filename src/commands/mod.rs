@@ -6,6 +6,7 @@ pub mod bench;
 pub mod capacity;
 pub mod compare;
 pub mod emulate;
+pub mod failure_test;
 pub mod import;
 pub mod init;
 pub mod lint;

@@ -5,6 +5,7 @@ mod axis;
 mod bars;
 mod basis;
 mod closed;
+mod failure;
 mod frame;
 mod glossary;
 mod heat;
@@ -24,6 +25,7 @@ mod verdict;
 mod whatif;
 
 pub use closed::{ClosedPage, closed_section};
+pub use failure::{FailurePage, failure_html};
 pub use plan::{FleetCapacity, FleetVerdict, PlanPage, PlannedPeak, plan_html};
 pub use point::{PointPage, point_html};
 pub use policies::{PoliciesPage, policies_html};

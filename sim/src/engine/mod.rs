@@ -145,6 +145,19 @@ pub struct EngineTotals {
     pub preemptions: u64,
 }
 
+impl EngineTotals {
+    /// Those of both together.
+    #[must_use]
+    pub fn and(self, other: EngineTotals) -> EngineTotals {
+        EngineTotals {
+            prefix_queries: self.prefix_queries + other.prefix_queries,
+            prefix_hits: self.prefix_hits + other.prefix_hits,
+            evictions: self.evictions + other.evictions,
+            preemptions: self.preemptions + other.preemptions,
+        }
+    }
+}
+
 /// A batch scheduler. Other engines implement this beside vLLM's.
 pub trait BatchScheduler {
     /// Takes a request in.
@@ -181,4 +194,7 @@ pub trait BatchScheduler {
     fn longest_grouped_row(&self) -> u32 {
         0
     }
+    /// Leaves only the other blocks to be taken from now on, for a `share` of all from 0 to 1; whoever has blocks keeps
+    /// them. A scheduler without a pool need not override this.
+    fn withhold_blocks(&mut self, _share: f64) {}
 }

@@ -1,7 +1,7 @@
 //! The gateway before the replicas: arrival, admission, its queue, router, replica.
 
 use super::{REFUSAL_TURNAROUND_MIN, Simulation};
-use crate::attempt::{Attempt, Stage};
+use crate::attempt::{Attempt, Fate, Stage};
 use crate::event::{Event, GiveUp, Slot};
 use crate::predict::Prediction;
 use crate::setup::RunError;
@@ -39,8 +39,12 @@ impl Simulation<'_> {
             prefilled_tokens: 0,
             preemptions: 0,
             replica: None,
+            counted: false,
             stage: Stage::Through,
             in_engine: false,
+            away: Nanos::ZERO,
+            retries: 0,
+            fate: None,
             deadline: deadline.into_iter().flatten().min_by_key(|&(at, _)| at),
         });
         match self.ask(slot, request, now) {
@@ -80,16 +84,27 @@ impl Simulation<'_> {
         let scheduled = Scheduled { workload: &self.workload, request: attempt.request };
         let asking = scheduled.asking(now).expect("only scheduled requests are sent");
         let Some(replica) = self.router.choose(&asking, &self.fleet, &mut self.router_chance) else {
-            self.settle(slot, Outcome::Error, now, "no replica");
+            match self.turmoil {
+                Some(_) => self.will_fail(slot, Fate::NoReplica, now),
+                None => self.settle(slot, Outcome::Error, now, "no replica"),
+            }
             return Ok(());
         };
-        self.attempts.get_mut(slot).expect("just seen").replica = Some(replica);
+        let chosen = self.attempts.get_mut(slot).expect("just seen");
+        (chosen.replica, chosen.counted) = (Some(replica), true);
         self.fleet.sent(replica);
         let server = &mut self.servers[replica as usize];
         let refusal = self.config.limits.refusal(server, attempt.input_tokens, attempt.requested_tokens);
         server.unfinished += 1;
         server.tokens_without_answer += u64::from(attempt.input_tokens);
-        let ingest = self.config.front_end.ingest(attempt.input_tokens)?;
+        let mut ingest = self.config.front_end.ingest(attempt.input_tokens)?;
+        if self.turmoil.is_some() {
+            let full = refusal.is_some_and(|(outcome, _)| outcome == Outcome::Rejected);
+            match self.connect(slot, replica, full, now) {
+                Some(latency) => ingest = ingest + latency,
+                None => return Ok(()),
+            }
+        }
         if let Some((outcome, reason)) = refusal {
             // The answer takes its way, however short: a closed-loop client that is refused comes back after it.
             self.refuse(slot, outcome, now + ingest.max(REFUSAL_TURNAROUND_MIN), reason);

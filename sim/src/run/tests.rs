@@ -1,3 +1,5 @@
+mod faults;
+
 use super::*;
 use crate::engine::vllm::VllmScheduler;
 use crate::engine::{EngineConfig, SchedulingPolicy};
@@ -61,6 +63,7 @@ pub(super) fn config() -> RunConfig {
         ttft_timeout: None,
         sample_interval: Nanos(100 * MS),
         enough: Enough { successes: 0, max_requests: 0 },
+        faults: None,
     }
 }
 
