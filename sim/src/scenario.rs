@@ -1,6 +1,8 @@
 //! A scenario: the fleet that serves a workload manifest, and the experiment to make with it. Read from
 //! scenario.yaml beside the manifest.
 
+mod policies;
+
 use crate::engine::EngineConfig;
 use crate::profile::{Profile, read_scheduler};
 use crate::setup::{GatewayConfig, RunConfig, ServerLimits};
@@ -10,7 +12,10 @@ use scaleproof_pack::fields::{Fields, Item, above, from_to, mapping};
 use scaleproof_pack::manifest::{Distribution, Manifest, PrefixGroup, read_prefix_groups};
 use scaleproof_pack::time::Nanos;
 use scaleproof_pack::workload::Enough;
-use scaleproof_policy::{AdmissionPolicy, RouterPolicy};
+use scaleproof_policy::AdmissionPolicy;
+
+use policies::read_routing;
+pub use policies::{PolicyFile, Routing};
 
 /// A checked scenario.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,15 +40,6 @@ pub struct Scenario {
     pub prefix_groups: Vec<PrefixGroup>,
     /// The experiment.
     pub experiment: Experiment,
-}
-
-/// The router and how fresh its loads are.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Routing {
-    /// The policy.
-    pub policy: RouterPolicy,
-    /// Engines' loads are polled this often; None: the router's own count in flight.
-    pub poll_interval: Option<Nanos>,
 }
 
 /// What is measured.
@@ -87,9 +83,8 @@ impl Scenario {
         document.read(|fields| {
             let path = fields.req("profile").string();
             let router = mapping(&fields.req("router"), read_routing);
-            let admission = optional_mapping(&fields.opt("admission"), AdmissionPolicy::None, |fields| {
-                AdmissionPolicy::read(fields, &manifest.classes)
-            });
+            let read_admission = |fields: &mut Fields<'_>| AdmissionPolicy::read(fields, &manifest.classes);
+            let admission = optional_mapping(&fields.opt("admission"), AdmissionPolicy::None, read_admission);
             let base = &profile.scheduler;
             let engine =
                 optional_mapping(&fields.opt("engine"), (base.clone(), None, None), |f| read_engine(f, base));
@@ -199,19 +194,11 @@ fn optional_mapping<T>(
     if item.is_present() { mapping(item, read) } else { Some(absent) }
 }
 
-fn read_routing(fields: &mut Fields<'_>) -> Option<Routing> {
-    let policy = RouterPolicy::read(fields);
-    let poll_item = fields.opt("poll_interval_seconds");
-    let poll = poll_item.f64(from_to(0.001, 3600.0));
-    Some(Routing { policy: policy?, poll_interval: seconds(poll) })
-}
-
 type EngineSettings = (EngineConfig, Option<u64>, Option<u64>);
 
 fn read_engine(fields: &mut Fields<'_>, base: &EngineConfig) -> Option<EngineSettings> {
     let scheduler = read_scheduler(fields, Some(base));
-    let requests = fields.opt("max_num_queued_reqs").u64(1..=u64::MAX);
-    let tokens = fields.opt("max_num_queued_tokens").u64(1..=u64::MAX);
+    let (requests, tokens) = policies::read_limits(fields);
     Some((scheduler?, requests, tokens))
 }
 
