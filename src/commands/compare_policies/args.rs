@@ -19,6 +19,9 @@ pub struct ComparePoliciesArgs {
     /// The capacity in requests per second [default: found on the scenario's rates, as `capacity` does]
     #[arg(long, value_name = "R", allow_negative_numbers = true, value_parser = rate)]
     pub capacity_rps: Option<f64>,
+    /// Replicas [default: the manifest's]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub replicas: Option<u32>,
     /// Runs of each policy at each load, each with a seed of its own that all policies share
     #[arg(long, value_name = "K", default_value_t = 10, value_parser = clap::value_parser!(u64).range(2..=1_000))]
     pub repeats: u64,

@@ -36,6 +36,9 @@ struct Tallied {
 pub fn run(args: &ComparePoliciesArgs) -> Outcome {
     let mut study = Study::open(&args.common, "compare-policies")?;
     let variants = variants(args, &study.loaded)?;
+    if let Some(replicas) = args.replicas {
+        study.loaded.check_fleet(replicas)?;
+    }
     let (capacity_rps, grid) = capacity(args, &mut study)?;
     let loads = loads(args, capacity_rps)?;
     let jobs = jobs(args, &study, &variants, &loads);
@@ -111,7 +114,7 @@ fn capacity(args: &ComparePoliciesArgs, study: &mut Study) -> Result<(f64, Vec<u
     let experiment = study.loaded.scenario.experiment.clone();
     let pairs =
         experiment.rates_rps.iter().flat_map(|&rps| (0..experiment.repeats).map(move |run| (rps, run)));
-    let points: Vec<Point> = pairs.map(|(rps, run)| study.at_rate(rps, run, None)).collect();
+    let points: Vec<Point> = pairs.map(|(rps, run)| study.at_rate(rps, run, args.replicas)).collect();
     let grid = study.simulate("capacity", &points)?;
     match judge(study, &grid).capacity_rps {
         Some(rps) => Ok((rps, grid)),
@@ -146,7 +149,7 @@ fn jobs(args: &ComparePoliciesArgs, study: &Study, variants: &[Variant], loads: 
     for variant in 0..variants.len() {
         let first_run = if args.independent_seeds { variant as u64 * args.repeats } else { 0 };
         for &(_, rps) in loads {
-            let points = (0..args.repeats).map(|run| study.at_rate(rps, first_run + run, None));
+            let points = (0..args.repeats).map(|run| study.at_rate(rps, first_run + run, args.replicas));
             jobs.extend(points.map(|point| Job { variant, point }));
         }
     }

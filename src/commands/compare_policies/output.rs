@@ -117,6 +117,13 @@ fn remarks(compared: &Compared<'_>) -> Vec<String> {
          fast: read them beside the attempted attainment"
             .to_owned(),
     ];
+    if compared.study.loaded.trace.is_some() {
+        remarks.push(
+            "a trace's rows are the same in every run: the intervals cover the chance of warm-up and policies alone, not \
+             that of other traffic"
+                .to_owned(),
+        );
+    }
     remarks
         .extend(merged(compared.warnings.iter()).into_iter().map(|warning| format!("some runs: {warning}")));
     remarks
