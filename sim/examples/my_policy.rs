@@ -3,6 +3,8 @@
 //! It refuses what is long while the fleet is busy: a request whose prompt is more than the fleet's room, the room being
 //! what is left of a budget of prompt tokens that wait for their first token. docs/policies.md walks through it.
 
+#![allow(clippy::print_stdout, reason = "an example prints")]
+
 use scaleproof_pack::experiment::Observer;
 use scaleproof_pack::manifest::Manifest;
 use scaleproof_pack::record::Record;

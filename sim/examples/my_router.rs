@@ -2,6 +2,8 @@
 //!
 //! It keeps the long prompts apart: they go to the last replica, all others to the least loaded of the rest.
 
+#![allow(clippy::print_stdout, reason = "an example prints")]
+
 use scaleproof_pack::chance::Stream;
 use scaleproof_pack::experiment::Observer;
 use scaleproof_pack::manifest::Manifest;
