@@ -147,13 +147,6 @@ impl Scenario {
         faults.unless_any(())
     }
 
-    /// How often the replicas are polled: as the router says, or else as often as the policies that need it usually do.
-    #[must_use]
-    pub fn poll_interval(&self) -> Option<Nanos> {
-        let usual = [self.router.policy.usual_poll_interval(), self.admission.usual_poll_interval()];
-        self.router.poll_interval.or(usual.into_iter().flatten().min())
-    }
-
     /// What a run of `replicas` replicas needs.
     #[must_use]
     pub fn run_config(&self, manifest: &Manifest, profile: &Profile, replicas: u32) -> RunConfig {
@@ -170,10 +163,11 @@ impl Scenario {
             router: self.router.policy,
             gateway: GatewayConfig {
                 admission: self.admission.clone(),
+                poll_interval: self.admission.usual_poll_interval(),
                 batch_tokens: self.scheduler.max_num_batched_tokens,
                 overlapped: self.scheduler.async_scheduling,
             },
-            poll_interval: self.poll_interval(),
+            poll_interval: self.router.poll_interval.or(self.router.policy.usual_poll_interval()),
             timeout: self.timeout,
             ttft_timeout: self.ttft_timeout,
             sample_interval: self.experiment.sample_interval,

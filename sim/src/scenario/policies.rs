@@ -13,7 +13,7 @@ use scaleproof_policy::{AdmissionPolicy, RouterPolicy};
 pub struct Routing {
     /// The policy.
     pub policy: RouterPolicy,
-    /// Engines' loads are polled this often; None: as often as the policies usually do, which may be never.
+    /// Engines' loads are polled this often; None: as often as the policy usually does, which may be never.
     pub poll_interval: Option<Nanos>,
 }
 
