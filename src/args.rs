@@ -2,6 +2,7 @@
 
 use crate::commands::emulate::EmulateArgs;
 use crate::commands::failure_test::args::FailureTestArgs;
+use crate::commands::compare_policies::ComparePoliciesArgs;
 use crate::commands::init::InitArgs;
 use crate::commands::live::LiveArgs;
 use crate::commands::model::ModelArgs;
@@ -68,6 +69,11 @@ pub enum Command {
     ///
     /// Example: scaleproof compare out/simulate-tp2-dp4 out/simulate-tp2-dp4-2
     Compare(CompareArgs),
+    /// Compare routers and admission policies on the same traffic, from half to twice the capacity
+    ///
+    /// Example: scaleproof compare-policies scenarios/tp2-dp4 --policies
+    /// scenarios/policies/none.yaml,scenarios/policies/deadline.yaml
+    ComparePolicies(ComparePoliciesArgs),
     /// Judge a requests.csv by a manifest's cutoffs and gates, and print one JSON object
     ///
     /// Example: scaleproof analyze requests.csv --manifest workload-manifest.yaml --duration-s 300
@@ -141,6 +147,7 @@ impl Command {
             | Command::Validate(_)
             | Command::Whatif(_)
             | Command::FailureTest(_)
+            | Command::ComparePolicies(_)
             | Command::Trace(_) => true,
             Command::Compare(_)
             | Command::Analyze(_)

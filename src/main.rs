@@ -46,6 +46,7 @@ fn main() -> ExitCode {
         Command::Whatif(args) => commands::whatif::run(args),
         Command::FailureTest(args) => commands::failure_test::run(args),
         Command::Compare(args) => commands::compare::run(args),
+        Command::ComparePolicies(args) => commands::compare_policies::run(args),
         Command::Analyze(args) => commands::analyze::run(args),
         Command::Import(args) => commands::import::run(args),
         Command::Schedule(args) => commands::schedule::run(args),

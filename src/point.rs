@@ -1,5 +1,7 @@
 //! One operating point: simulated, analyzed, and written as a pack.
 
+mod tally;
+
 use crate::exit::CommandError;
 use crate::files::{self, unwritable};
 use crate::input::Loaded;

@@ -183,7 +183,7 @@ impl Simulation<'_> {
             self.events.push(at, Event::Release(request));
         }
         self.events.push(Nanos::ZERO, Event::Sample);
-        if self.config.poll_interval.is_some() {
+        if self.config.polls().is_some() {
             self.events.push(Nanos::ZERO, Event::Poll);
         }
         self.start_turmoil();

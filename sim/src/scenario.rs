@@ -1,6 +1,8 @@
 //! A scenario: the fleet that serves a workload manifest, and the experiment to make with it. Read from
 //! scenario.yaml beside the manifest.
 
+mod policies;
+
 use crate::engine::EngineConfig;
 use crate::faults::{FaultPlan, read_plan};
 use crate::profile::{Profile, read_scheduler};
@@ -11,7 +13,10 @@ use scaleproof_pack::fields::{Fields, Item, above, from_to, mapping};
 use scaleproof_pack::manifest::{Distribution, Manifest, PrefixGroup, read_prefix_groups};
 use scaleproof_pack::time::Nanos;
 use scaleproof_pack::workload::Enough;
-use scaleproof_policy::{AdmissionPolicy, RouterPolicy};
+use scaleproof_policy::AdmissionPolicy;
+
+use policies::read_routing;
+pub use policies::{PolicyFile, Routing};
 
 /// A checked scenario.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,15 +43,6 @@ pub struct Scenario {
     pub experiment: Experiment,
     /// What may go wrong, if anything is said of it.
     pub faults: Option<FaultPlan>,
-}
-
-/// The router and how fresh its loads are.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Routing {
-    /// The policy.
-    pub policy: RouterPolicy,
-    /// Engines' loads are polled this often; None: the router's own count in flight.
-    pub poll_interval: Option<Nanos>,
 }
 
 /// What is measured.
@@ -90,9 +86,8 @@ impl Scenario {
         document.read(|fields| {
             let path = fields.req("profile").string();
             let router = mapping(&fields.req("router"), read_routing);
-            let admission = optional_mapping(&fields.opt("admission"), AdmissionPolicy::None, |fields| {
-                AdmissionPolicy::read(fields, &manifest.classes)
-            });
+            let read_admission = |fields: &mut Fields<'_>| AdmissionPolicy::read(fields, &manifest.classes);
+            let admission = optional_mapping(&fields.opt("admission"), AdmissionPolicy::None, read_admission);
             let base = &profile.scheduler;
             let engine =
                 optional_mapping(&fields.opt("engine"), (base.clone(), None, None), |f| read_engine(f, base));
@@ -157,13 +152,6 @@ impl Scenario {
         faults.unless_any(())
     }
 
-    /// How often the replicas are polled: as the router says, or else as often as the policies that need it usually do.
-    #[must_use]
-    pub fn poll_interval(&self) -> Option<Nanos> {
-        let usual = [self.router.policy.usual_poll_interval(), self.admission.usual_poll_interval()];
-        self.router.poll_interval.or(usual.into_iter().flatten().min())
-    }
-
     /// What a run of `replicas` replicas needs.
     #[must_use]
     pub fn run_config(&self, manifest: &Manifest, profile: &Profile, replicas: u32) -> RunConfig {
@@ -180,10 +168,11 @@ impl Scenario {
             router: self.router.policy,
             gateway: GatewayConfig {
                 admission: self.admission.clone(),
+                poll_interval: self.admission.usual_poll_interval(),
                 batch_tokens: self.scheduler.max_num_batched_tokens,
                 overlapped: self.scheduler.async_scheduling,
             },
-            poll_interval: self.poll_interval(),
+            poll_interval: self.router.poll_interval.or(self.router.policy.usual_poll_interval()),
             timeout: self.timeout,
             ttft_timeout: self.ttft_timeout,
             sample_interval: self.experiment.sample_interval,
@@ -205,19 +194,11 @@ fn optional_mapping<T>(
     if item.is_present() { mapping(item, read) } else { Some(absent) }
 }
 
-fn read_routing(fields: &mut Fields<'_>) -> Option<Routing> {
-    let policy = RouterPolicy::read(fields);
-    let poll_item = fields.opt("poll_interval_seconds");
-    let poll = poll_item.f64(from_to(0.001, 3600.0));
-    Some(Routing { policy: policy?, poll_interval: seconds(poll) })
-}
-
 type EngineSettings = (EngineConfig, Option<u64>, Option<u64>);
 
 fn read_engine(fields: &mut Fields<'_>, base: &EngineConfig) -> Option<EngineSettings> {
     let scheduler = read_scheduler(fields, Some(base));
-    let requests = fields.opt("max_num_queued_reqs").u64(1..=u64::MAX);
-    let tokens = fields.opt("max_num_queued_tokens").u64(1..=u64::MAX);
+    let (requests, tokens) = policies::read_limits(fields);
     Some((scheduler?, requests, tokens))
 }
 

@@ -26,7 +26,7 @@ pub struct RunConfig {
     pub router: RouterPolicy,
     /// Who is let in.
     pub gateway: GatewayConfig,
-    /// Loads are polled this often; None: the router's own count in flight.
+    /// The router goes by loads that are polled this often; None: by its own count in flight.
     pub poll_interval: Option<Nanos>,
     /// The client's time limit for an answer.
     pub timeout: Option<Nanos>,
@@ -45,6 +45,9 @@ pub struct RunConfig {
 pub struct GatewayConfig {
     /// The policy.
     pub admission: AdmissionPolicy,
+    /// Loads are polled this often for the policy, if the router has no interval of its own; None: it needs none. The
+    /// router still goes by its own count.
+    pub poll_interval: Option<Nanos>,
     /// Tokens that an engine computes in a step, for policies that look ahead.
     pub batch_tokens: u32,
     /// Whether an engine's host works beside its GPU (asynchronous scheduling), for the same.
@@ -54,7 +57,19 @@ pub struct GatewayConfig {
 impl Default for GatewayConfig {
     /// Everybody is let in.
     fn default() -> GatewayConfig {
-        GatewayConfig { admission: AdmissionPolicy::None, batch_tokens: 8192, overlapped: true }
+        GatewayConfig {
+            admission: AdmissionPolicy::None,
+            poll_interval: None,
+            batch_tokens: 8192,
+            overlapped: true,
+        }
+    }
+}
+
+impl RunConfig {
+    /// How often the replicas are polled, if somebody needs it.
+    pub(crate) fn polls(&self) -> Option<Nanos> {
+        self.poll_interval.or(self.gateway.poll_interval)
     }
 }
 

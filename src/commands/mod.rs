@@ -7,6 +7,7 @@ pub mod capacity;
 pub mod compare;
 pub mod emulate;
 pub mod failure_test;
+pub mod compare_policies;
 pub mod import;
 pub mod init;
 pub mod lint;

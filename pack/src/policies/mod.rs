@@ -36,6 +36,8 @@ pub enum Measure {
     RejectedShare,
     /// Tokens computed for attempts that failed or missed / tokens computed.
     WastedShare,
+    /// Prompt tokens of successes found in the prefix cache / prompt tokens of successes.
+    PrefixHitShare,
     /// Jain's index of the classes' attempted attainments: 1 if all are equal, 1/classes if one has all.
     Fairness,
     /// 95th percentile of the TTFT of successes, in milliseconds.
@@ -48,11 +50,12 @@ pub enum Measure {
 
 impl Measure {
     /// All, in the order of the tables.
-    pub const ALL: [Measure; 8] = [
+    pub const ALL: [Measure; 9] = [
         Measure::AttemptedAttainment,
         Measure::GoodputRps,
         Measure::RejectedShare,
         Measure::WastedShare,
+        Measure::PrefixHitShare,
         Measure::Fairness,
         Measure::P95TtftMs,
         Measure::P99TtftMs,
@@ -67,6 +70,7 @@ impl Measure {
             Measure::GoodputRps => "goodput rps",
             Measure::RejectedShare => "rejected share",
             Measure::WastedShare => "wasted share",
+            Measure::PrefixHitShare => "prefix hit share",
             Measure::Fairness => "fairness (Jain)",
             Measure::P95TtftMs => "P95 TTFT ms",
             Measure::P99TtftMs => "P99 TTFT ms",
@@ -77,7 +81,10 @@ impl Measure {
     /// Whether more of it is better.
     #[must_use]
     pub fn more_is_better(self) -> bool {
-        matches!(self, Measure::AttemptedAttainment | Measure::GoodputRps | Measure::Fairness)
+        matches!(
+            self,
+            Measure::AttemptedAttainment | Measure::GoodputRps | Measure::PrefixHitShare | Measure::Fairness
+        )
     }
 
     /// Decimals that it is written with.
@@ -115,6 +122,7 @@ impl RunMeasures {
             report.observed_goodput_rps,
             rejected(report.outcomes.rejected, report.attempted),
             all.wasted_share(),
+            report.prefix_hit_share,
             jain(&attainments),
             None,
             None,
@@ -129,6 +137,7 @@ impl RunMeasures {
                     goodput(class.passing_count),
                     rejected(class_work.rejected, class.attempted_count),
                     class_work.wasted_share(),
+                    None,
                     None,
                     class.latency.p95_ttft_ms,
                     class.latency.p99_ttft_ms,

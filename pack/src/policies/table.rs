@@ -83,7 +83,7 @@ pub fn differences_table<'a>(differences: impl Iterator<Item = &'a Difference>) 
 pub fn csv(policies: &[PolicyRuns], classes: &[&str]) -> String {
     let mut out =
         "policy,load,offered_rps,run,class,attempted_attainment,goodput_rps,rejected_share,wasted_share,\
-                   fairness,p95_ttft_ms,p99_ttft_ms,p95_tpot_ms,queue_trend\n"
+                   prefix_hit_share,fairness,p95_ttft_ms,p99_ttft_ms,p95_tpot_ms,queue_trend\n"
             .to_owned();
     for policy in policies {
         for at in &policy.loads {

@@ -38,7 +38,7 @@ fn the_tables_and_the_file_have_a_row_for_each() {
     let policies = [runs("a", &[1.0, 2.0]), runs("b", &[2.0, 3.5])];
     assert_eq!(loads_table(&policies, &[]).rows[1][..4], ["b", "1.00", "10.00", "2.75"]);
     let lines: Vec<String> = csv(&policies, &[]).lines().map(str::to_owned).collect();
-    assert_eq!((lines.len(), lines[2].as_str()), (5, "a,1,10,1,all,,2,,,,,,,flat"));
+    assert_eq!((lines.len(), lines[2].as_str()), (5, "a,1,10,1,all,,2,,,,,,,,flat"));
     let found = differences(&policies, &[], 1);
     assert_eq!(differences_table(found.iter()).rows[0][3..7], ["goodput rps", "1.50", "2.75", "+1.25"]);
 }

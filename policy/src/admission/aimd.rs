@@ -1,10 +1,10 @@
 //! A concurrency limit by additive increase and multiplicative decrease: `L += increase/L` with each success inside its
-//! class's cutoffs while the limit is in use, `L *= decrease` with a miss, but once only for all that arrived before the
-//! last decrease, as TCP does once a round trip.
+//! class's cutoffs while the limit is in use, `L *= decrease` with a miss while more miss than is tolerated, but once only for
+//! all that arrived before the last decrease, as TCP does once a round trip.
 
 use super::{Admission, Bounds, Decision, Ended, View, cutoffs};
 use crate::request::RouteRequest;
-use scaleproof_pack::fields::{Fields, above};
+use scaleproof_pack::fields::{Fields, above, from_to};
 use scaleproof_pack::manifest::Class;
 use scaleproof_pack::time::Nanos;
 
@@ -17,6 +17,8 @@ pub struct Settings {
     pub increase: f64,
     /// Factor after a miss. 0.9.
     pub decrease: f64,
+    /// Share of recent ends that may miss without a decrease: a gate at 95 % forgives 0.05.
+    pub tolerated_misses: f64,
     /// TTFT and TPOT cutoffs of the classes, in milliseconds.
     pub cutoffs_ms: Vec<(f64, f64)>,
 }
@@ -26,7 +28,8 @@ impl Settings {
         let bounds = Bounds::read(fields);
         let increase = fields.opt("increase").f64(above(0.0, 1e3)).unwrap_or(1.0);
         let decrease = fields.opt("decrease").f64(above(0.0, 1.0)).unwrap_or(0.9);
-        Some(Settings { bounds: bounds?, increase, decrease, cutoffs_ms: cutoffs(classes) })
+        let tolerated_misses = fields.opt("tolerated_misses").f64(from_to(0.0, 1.0)).unwrap_or(0.05);
+        Some(Settings { bounds: bounds?, increase, decrease, tolerated_misses, cutoffs_ms: cutoffs(classes) })
     }
 }
 
@@ -36,19 +39,18 @@ pub struct Aimd {
     settings: Settings,
     limit: f64,
     decreased_at: Nanos,
+    /// Recent share of misses.
+    misses: f64,
 }
+
+/// Weight of the newest end in the share of misses.
+const NEWEST: f64 = 0.02;
 
 impl Aimd {
     /// At its initial limit.
     #[must_use]
     pub fn new(settings: Settings) -> Aimd {
-        Aimd { limit: settings.bounds.initial, settings, decreased_at: Nanos::ZERO }
-    }
-
-    /// The limit now.
-    #[must_use]
-    pub fn limit(&self) -> f64 {
-        self.limit
+        Aimd { limit: settings.bounds.initial, settings, decreased_at: Nanos::ZERO, misses: 0.0 }
     }
 
     fn open(&self, view: &View<'_>) -> bool {
@@ -67,9 +69,11 @@ impl Admission for Aimd {
 
     fn ended(&mut self, ended: &Ended, view: &View<'_>) {
         let in_use = f64::from(view.inside.requests + 1) >= 0.5 * self.limit;
-        let limit = if ended.in_time(&self.settings.cutoffs_ms) {
+        let in_time = ended.in_time(&self.settings.cutoffs_ms);
+        self.misses += NEWEST * (f64::from(u8::from(!in_time)) - self.misses);
+        let limit = if in_time {
             self.limit + if in_use { self.settings.increase / self.limit } else { 0.0 }
-        } else if ended.arrived >= self.decreased_at {
+        } else if ended.arrived >= self.decreased_at && self.misses > self.settings.tolerated_misses {
             self.decreased_at = view.now;
             self.limit * self.settings.decrease
         } else {

@@ -41,12 +41,6 @@ impl Gradient {
         Gradient { limit: settings.bounds.initial, settings, least_ms: Vec::new() }
     }
 
-    /// The limit now.
-    #[must_use]
-    pub fn limit(&self) -> f64 {
-        self.limit
-    }
-
     fn open(&self, view: &View<'_>) -> bool {
         f64::from(view.inside.requests) < self.limit.floor()
     }

@@ -162,7 +162,7 @@ fn saturation_sheds_the_classes_in_their_turn() {
 
 #[test]
 fn aimd_rises_with_use_and_falls_once_for_a_congestion() {
-    let mut driven = Driven::new("{policy: aimd, initial_limit: 10, decrease: 0.5}");
+    let mut driven = Driven::new("{policy: aimd, initial_limit: 10, decrease: 0.5, tolerated_misses: 0}");
     let fill = |driven: &mut Driven| (0..100).filter(|_| driven.admitted(0)).count();
     assert_eq!(fill(&mut driven), 10);
     driven.now = Nanos(1000 * MS);

@@ -27,7 +27,7 @@ impl Simulation<'_> {
             let found = Polled { waiting: load.waiting, running: load.running, kv_usage };
             self.fleet.polled(replica as u32, found);
         }
-        if let Some(interval) = self.config.poll_interval
+        if let Some(interval) = self.config.polls()
             && self.goes_on()
         {
             self.events.push(now + interval, Event::Poll);

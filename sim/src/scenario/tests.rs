@@ -2,6 +2,7 @@ use super::*;
 
 use crate::engine::SchedulingPolicy;
 use crate::profile::tests::PROFILE;
+use scaleproof_policy::RouterPolicy;
 
 /// One class, which names what these tests need and no more.
 const MANIFEST: &str = "\
