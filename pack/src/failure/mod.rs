@@ -217,7 +217,50 @@ impl FailureReport {
 
     /// A part by its name; None for `after` if the steady state never came back.
     #[must_use]
-    pub fn part(
+    pub fn part(&self, name: &str) -> Option<&Part> {
+        self.parts.iter().find(|part| part.name == name)
+    }
+}
+
+fn seconds(seconds: f64) -> Nanos {
+    Nanos::from_seconds(seconds).unwrap_or(Nanos::ZERO)
+}
+
+fn seen(moment: &Moment, at: Nanos) -> Seen {
+    Seen {
+        at_s: moment.at.seconds(),
+        after_s: moment.at.seconds() - at.seconds(),
+        replica: moment.replica,
+        what: moment.what.words(),
+    }
+}
+
+fn moments(observation: &Observation<'_>, at: Nanos) -> Vec<Seen> {
+    observation.moments.iter().map(|moment| seen(moment, at)).collect()
+}
+
+/// Whether a moment belongs to the fault.
+fn concerns(observation: &Observation<'_>, moment: &Moment, at: Nanos) -> bool {
+    moment.at >= at && moment.replica.is_none_or(|replica| observation.fault.replicas.contains(&replica))
+}
+
+fn first(observation: &Observation<'_>, at: Nanos, is: impl Fn(What) -> bool) -> Option<Seen> {
+    let mut own = observation.moments.iter().filter(|moment| concerns(observation, moment, at));
+    own.find(|moment| is(moment.what)).map(|moment| seen(moment, at))
+}
+
+fn last(observation: &Observation<'_>, at: Nanos, is: impl Fn(What) -> bool) -> Option<Seen> {
+    let own = observation.moments.iter().filter(|moment| concerns(observation, moment, at));
+    own.rev().find(|moment| is(moment.what)).map(|moment| seen(moment, at))
+}
+
+/// From when on the fleet can be as it was: the last change of it after the injection that the fault caused.
+fn settled_from(moments: &[Moment], at: Nanos) -> Nanos {
+    let ends = |what| matches!(what, What::Cleared | What::Readmitted | What::Injected);
+    moments.iter().filter(|moment| ends(moment.what)).map(|moment| moment.at).fold(at, Nanos::max)
+}
+
+fn part(
     observation: &Observation<'_>,
     name: &'static str,
     (from, to): (Nanos, Nanos),
