@@ -211,6 +211,9 @@ impl Sources {
             trace: None,
         };
         loaded.refuse_what_is_not_modelled()?;
+        if let Some(scaler) = loaded.scenario.faults.as_ref().and_then(|plan| plan.autoscaler) {
+            loaded.check_fleet(scaler.max)?;
+        }
         Ok(loaded)
     }
 
@@ -330,6 +333,8 @@ impl Loaded {
             ..profile.scheduler.clone()
         };
         system.scenario.max_num_queued_reqs = None;
+        // They name replicas of another fleet.
+        system.scenario.faults = None;
         system.scenario.max_num_queued_tokens = None;
         system.profile_text = profile.to_yaml(&[]);
         system.profile_sha256 = sha256_hex(system.profile_text.as_bytes());

@@ -43,6 +43,11 @@ fn known(text: &str, opening: &str, fault: fn(&str) -> String) -> Vec<String> {
 fn every_field_is_documented() {
     let graphs = PROFILE
         .replace("  host: {", "  cudagraphs: {mode: full, full: {a: 1}, piecewise: {a: 1}}\n  host: {");
+    let disturbed = format!(
+        "{SCENARIO}\nfaults: [{{kind: link, at_seconds: 1, for_seconds: 1, replica: 0}}]\n\
+         resilience: {{health_check: {{}}, circuit_breaker: {{}}, retries: {{}}, restart: {{}}}}\n\
+         autoscaler: {{target: kv, value: 1, max_replicas: 9}}\n"
+    );
     let mappings = [
         known(&format!("# top\n{MANIFEST}"), "# top\n", manifest_fault),
         known(&format!("# top\n{SCENARIO}"), "# top\n", scenario_fault),
@@ -58,6 +63,13 @@ fn every_field_is_documented() {
         known(SCENARIO, "engine: {", scenario_fault),
         known(SCENARIO, "client: {", scenario_fault),
         known(SCENARIO, "  - {", scenario_fault),
+        known(&disturbed, "faults: [{", scenario_fault),
+        known(&disturbed, "resilience: {", scenario_fault),
+        known(&disturbed, "health_check: {", scenario_fault),
+        known(&disturbed, "circuit_breaker: {", scenario_fault),
+        known(&disturbed, "retries: {", scenario_fault),
+        known(&disturbed, "restart: {", scenario_fault),
+        known(&disturbed, "autoscaler: {", scenario_fault),
         known(SCENARIO, "experiment:\n", scenario_fault),
         known(PROFILE, "model: {", profile_fault),
         known(PROFILE, "scheduler:\n", profile_fault),

@@ -7,6 +7,7 @@
 
 mod cases;
 mod driver;
+mod disturbed;
 mod watched;
 
 use cases::{Case, case, trace_case};
@@ -289,6 +290,32 @@ proptest! {
     fn the_live_driver_sends_what_the_simulator_consumes(case in case(), trace_case in trace_case()) {
         driver::sends_what_the_simulator_consumes(read(&case));
         driver::sends_what_the_simulator_consumes(read(&trace_case));
+    }
+}
+
+proptest! {
+    #![proptest_config(configured(600))]
+
+    /// Whatever goes wrong: every attempt ends once, nothing is stuck, no new work for a removed replica, and the same
+    /// again.
+    #[test]
+    fn disturbed_runs_keep_the_invariants(case in case(), plan in disturbed::plan()) {
+        let mut read = read(&case);
+        read.config.faults = Some(Box::new(plan));
+        let (collected, summary) = simulate(&read);
+        read.by_place(&collected.records, summary.continued);
+        prop_assert_eq!(summary.attempts, collected.records.len() as u64);
+        collected.records.iter().for_each(disturbed::check_record);
+        read.check_clients(&collected.records);
+        disturbed::check_removed(&collected, &summary);
+        disturbed::check_last_samples(&read, &collected);
+        for (again, summary_again) in [simulate_grouping(&read), simulate_grouping(&read)] {
+            prop_assert!(
+                collected.records == again.records && collected.samples == again.samples,
+                "not the same twice, or row by row"
+            );
+            prop_assert_eq!(&summary, &summary_again);
+        }
     }
 }
 

@@ -89,7 +89,7 @@ pub struct Seen {
     pub what: String,
 }
 
-/// A part of the run by its attempts' scheduled times.
+/// A part of the run. What was in flight at the injection belongs to the part during the fault.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Part {
     /// `before`, `during` or `after`.
@@ -175,9 +175,16 @@ impl FailureReport {
             (settled_from, end),
             acceptance.error_rate_max,
         );
-        let mut parts = vec![part(observation, "before", begin, at)];
-        parts.push(part(observation, "during", at, recovered.unwrap_or(end)));
-        parts.extend(recovered.map(|from| part(observation, "after", from, Nanos(end.0 + 1))));
+        let split = recovered.unwrap_or(Nanos(u64::MAX));
+        let mut parts = vec![
+            part(observation, "before", (begin, at), |record| record.ended < at),
+            part(observation, "during", (at, split.min(end)), |record| {
+                record.ended >= at && record.scheduled < split
+            }),
+        ];
+        parts.extend(recovered.map(|from| {
+            part(observation, "after", (from, end), |record| record.ended >= at && record.scheduled >= from)
+        }));
         let mut fleet = FleetSeries::default();
         observation.rows.iter().for_each(|row| fleet.push(row));
         let samples: Vec<_> =
@@ -253,17 +260,19 @@ fn settled_from(moments: &[Moment], at: Nanos) -> Nanos {
     moments.iter().filter(|moment| ends(moment.what)).map(|moment| moment.at).fold(at, Nanos::max)
 }
 
-fn part(observation: &Observation<'_>, name: &'static str, from: Nanos, to: Nanos) -> Part {
+fn part(
+    observation: &Observation<'_>,
+    name: &'static str,
+    (from, to): (Nanos, Nanos),
+    belongs: impl Fn(&Record) -> bool,
+) -> Part {
     let mut analyzer = Analyzer::new(observation.manifest);
-    let inside = |at: Nanos| at >= from && at < to;
-    observation
-        .records
-        .iter()
-        .filter(|record| !record.warmup && inside(record.scheduled))
-        .for_each(|record| analyzer.push(record));
-    observation.rows.iter().filter(|row| inside(row.at)).for_each(|row| analyzer.push_sample(row));
+    let own = observation.records.iter().filter(|record| !record.warmup && belongs(record));
+    own.for_each(|record| analyzer.push(record));
+    let rows = observation.rows.iter().filter(|row| row.at >= from && row.at < to);
+    rows.for_each(|row| analyzer.push_sample(row));
     let mut report = analyzer.finish(observation.facts.clone(), Stated::default());
-    // A part has a part of the samples: what it says of a run is not said of a part.
+    // A part has a part of the samples: what is said of a run is not said of a part.
     report.warnings.clear();
     Part { name, from_s: from.seconds(), to_s: to.seconds(), report }
 }

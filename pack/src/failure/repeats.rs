@@ -48,7 +48,11 @@ impl Repeats {
         let spread = |(name, value): (&'static str, Value)| {
             let values: Vec<f64> = reports.iter().filter_map(value).collect();
             let mean = (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
-            Spread { name, mean, mean_ci95: mean_ci95(&values), one_more_95: prediction_95(&values), values }
+            // None of them can be below zero.
+            let above_zero = |(low, high): (f64, f64)| (low.max(0.0), high);
+            let (mean_ci95, one_more_95) =
+                (mean_ci95(&values).map(above_zero), prediction_95(&values).map(above_zero));
+            Spread { name, mean, mean_ci95, one_more_95, values }
         };
         Repeats {
             runs: reports.len(),

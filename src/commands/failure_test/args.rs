@@ -36,7 +36,7 @@ pub struct FailureTestArgs {
     #[arg(long, value_name = "SHARE", default_value_t = 0.8, allow_negative_numbers = true, value_parser = share)]
     pub share: f64,
     /// Repeat with so many schedules and seeds, for the intervals
-    #[arg(long, value_name = "K", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    #[arg(long, value_name = "K", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub repeats: u64,
     /// The first repeat; 0 has the manifest's own schedule
     #[arg(long, default_value_t = 0, value_parser = seed)]

@@ -307,3 +307,52 @@ fn correlated_faults_and_a_fault_of_a_replica_that_is_not_there() {
     assert_eq!(started, 2, "the second crash cut a start short: {:?}", ran.moments);
     assert!(ran.records.last().unwrap().outcome == Outcome::Ok);
 }
+
+/// The capacity after a fault is that before: a late part of the run cannot be told from that of a run without one.
+#[test]
+fn after_recovery_a_run_is_as_if_nothing_had_been() {
+    let lasts = ms(1_500);
+    let kinds = [
+        FaultKind::Crash,
+        FaultKind::Hang(Some(lasts)),
+        FaultKind::Hang(None),
+        FaultKind::Slow { factor: 5.0, lasts },
+        FaultKind::Link { latency: ms(30), loss: 0.5, lasts },
+        FaultKind::KvCut { share: 0.97, lasts },
+        FaultKind::RollingRestart { drain: ms(500) },
+        FaultKind::Cancellations { share: 0.9 },
+        FaultKind::ColdStart,
+    ];
+    // Three requests at each time, two of them at once on a replica or the other: batches differ by who is there.
+    let schedule = || open((0..4_500).map(|i| request(i / 3 * 25, 40 + (i % 3) as u32, 4)).collect());
+    let late = |ran: &Ran| {
+        let mut times: Vec<_> = ran
+            .records
+            .iter()
+            .filter(|record| record.sent >= Nanos(25 * S))
+            .map(|record| (record.outcome, record.ttft(), record.e2e(), record.replica.is_some()))
+            .collect();
+        times.sort_by_key(|&(_, ttft, e2e, _)| (ttft, e2e));
+        times
+    };
+    let quickly = |faults| {
+        let mut plan = plan(faults);
+        plan.resilience.health_check.interval = ms(200);
+        plan.resilience.restart.watchdog = ms(2_000);
+        plan.resilience.breaker.as_mut().unwrap().open = ms(500);
+        plan
+    };
+    let undisturbed = ran(2, quickly(Vec::new()), &schedule());
+    for kind in kinds {
+        let disturbed = ran(2, quickly(vec![fault(kind, 1_000, 1)]), &schedule());
+        assert!(disturbed.records != undisturbed.records, "{kind:?} did nothing");
+        let (then, now) = (late(&undisturbed), late(&disturbed));
+        let mean = |times: &[(Outcome, Option<Nanos>, Nanos, bool)]| {
+            times.iter().map(|time| time.2.0 as f64).sum::<f64>() / times.len() as f64
+        };
+        assert_eq!(now.len(), then.len());
+        assert!(now.iter().all(|time| time.0 == Outcome::Ok), "{kind:?}");
+        let ratio = mean(&now) / mean(&then);
+        assert!((0.97..1.03).contains(&ratio), "{kind:?}: {ratio}");
+    }
+}
