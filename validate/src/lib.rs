@@ -22,6 +22,7 @@ mod target;
 mod tls;
 
 pub mod metrics;
+pub mod scrape;
 
 pub use checks::Limits;
 pub use client::Client;
