@@ -53,7 +53,7 @@ def faults(pack, cache):
         scheduled = sum(int(row["cached_tokens"] or 0) for row in ok) / max(sum(int(row["input_tokens"]) for row in ok), 1)
         expect(share > 0 and abs(share - scheduled) <= HITS_APART * share, f"{100 * share:.2f} % hits by the counters, {100 * scheduled:.2f} % by usage")
     says = f"{len(rows)} attempts, {len(ok)} ok, hits {100 * share:.2f} %, weakest attainment "
-    attainments = [entry["attainment"] for entry in report["classes"] if entry["attainment"] is not None]
+    attainments = [entry["attainment"] for entry in report["classes"].values() if entry["attainment"] is not None]
     return found, says + f"{100 * min(attainments, default=0):.1f} %"
 
 

@@ -22,6 +22,7 @@ mod target;
 mod tls;
 
 pub mod metrics;
+pub mod prompt;
 pub mod scrape;
 
 pub use checks::Limits;
