@@ -21,6 +21,9 @@ mod sse;
 mod target;
 mod tls;
 
+pub mod metrics;
+pub mod scrape;
+
 pub use checks::Limits;
 pub use client::Client;
 pub use clock::RunClock;
