@@ -181,7 +181,7 @@ fn engine(args: &LiveArgs, loaded: &Loaded) -> Result<LiveEngine, CommandError> 
         policy: targets.router.unwrap_or(scenario.router.policy),
         poll_interval: scenario.router.poll_interval,
     };
-    let addresses = addresses(&targets.targets)?;
+    let addresses = addresses("--target", &targets.targets)?;
     let cores = std::thread::available_parallelism().map_or(2, |n| n.get());
     let config = LiveConfig {
         tls: tls(targets, &addresses)?,
@@ -195,6 +195,8 @@ fn engine(args: &LiveArgs, loaded: &Loaded) -> Result<LiveEngine, CommandError> 
         timeout: scenario.timeout,
         ttft_timeout: scenario.ttft_timeout,
         ramp: Nanos::from_seconds(args.ramp_s).map_err(CommandError::bad_input)?,
+        replicas: addresses("--replica", &targets.replicas)?,
+        sample_interval: scenario.experiment.sample_interval,
         routing,
         threads: args.threads.map_or((cores / 2).clamp(1, THREADS_MAX), usize::from),
         limits: Limits { send_lag_p99_ms: send_lag_limit(args, loaded), ..Limits::default() },
@@ -212,9 +214,9 @@ fn send_lag_limit(args: &LiveArgs, loaded: &Loaded) -> f64 {
 }
 
 /// The targets. An address that is none is not shown: it may hold a password.
-fn addresses(texts: &[String]) -> Result<Vec<Target>, CommandError> {
+fn addresses(option: &str, texts: &[String]) -> Result<Vec<Target>, CommandError> {
     let target =
-        |text: &String| Target::parse(text).map_err(|e| CommandError::bad_input(format!("--target: {e}")));
+        |text: &String| Target::parse(text).map_err(|e| CommandError::bad_input(format!("{option}: {e}")));
     texts.iter().map(target).collect()
 }
 

@@ -204,6 +204,8 @@ pub fn config(targets: Vec<Target>) -> LiveConfig {
         timeout: Some(Nanos(20_000_000_000)),
         ttft_timeout: None,
         ramp: Nanos::ZERO,
+        replicas: Vec::new(),
+        sample_interval: Nanos(1_000_000_000),
         routing: Routing { policy: RouterPolicy::RoundRobin, poll_interval: None },
         threads: 1,
         limits: Limits::default(),
