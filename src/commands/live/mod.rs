@@ -181,11 +181,11 @@ fn engine(args: &LiveArgs, loaded: &Loaded) -> Result<LiveEngine, CommandError> 
         policy: targets.router.unwrap_or(scenario.router.policy),
         poll_interval: scenario.router.poll_interval,
     };
-    let addresses = addresses("--target", &targets.targets)?;
+    let served_at = addresses("--target", &targets.targets)?;
     let cores = std::thread::available_parallelism().map_or(2, |n| n.get());
     let config = LiveConfig {
-        tls: tls(targets, &addresses)?,
-        targets: addresses,
+        tls: tls(targets, &served_at)?,
+        targets: served_at,
         token: token(targets)?,
         endpoint: targets.endpoint.into(),
         model: targets.model.clone(),
