@@ -3,6 +3,7 @@
 // Tests may unwrap, also those outside `cfg(test)`: hence not in the workspace's lints.
 #![warn(clippy::unwrap_used)]
 
+mod answer;
 mod attempt;
 mod checks;
 mod chunk;
