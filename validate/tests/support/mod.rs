@@ -74,7 +74,13 @@ pub fn serve(
     Server { target, connections, dead }
 }
 
-fn talk(mut stream: TcpStream, reads_bodies: bool, script: &Script, served: &AtomicUsize, dead: &AtomicBool) {
+fn talk(
+    mut stream: TcpStream,
+    reads_bodies: bool,
+    script: &Script,
+    (served, connections): (&AtomicUsize, &AtomicUsize),
+    dead: &AtomicBool,
+) {
     let mut reader =
         BufReader::with_capacity(if reads_bodies { 1 << 16 } else { 1 }, stream.try_clone().unwrap());
     let mut is_new = true;
