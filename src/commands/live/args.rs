@@ -4,7 +4,7 @@ use crate::args::{Format, SourceArgs, rate, seed};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use scaleproof_policy::RouterPolicy;
-use scaleproof_validate::{Endpoint, Target};
+use scaleproof_validate::Endpoint;
 use std::path::PathBuf;
 
 /// Arguments of `live`.
@@ -48,8 +48,11 @@ pub struct LiveArgs {
 #[derive(Debug, Args)]
 pub struct TargetArgs {
     /// An endpoint that speaks OpenAI's API, as http://host:8000. Give it several times to route here, without a router
-    #[arg(long = "target", value_name = "URL", required = true, value_parser = Target::parse)]
-    pub targets: Vec<Target>,
+    #[arg(long = "target", value_name = "URL", required = true)]
+    pub targets: Vec<String>,
+    /// A replica behind the target, of which the metrics are read [default: the targets themselves]
+    #[arg(long = "replica", value_name = "URL")]
+    pub replicas: Vec<String>,
     /// Which endpoint takes the requests
     #[arg(long, value_enum, default_value = "completions")]
     pub endpoint: EndpointArg,

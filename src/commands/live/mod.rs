@@ -21,8 +21,11 @@ use scaleproof_pack::experiment::ExperimentError;
 use scaleproof_pack::report::{Origin, Report, SystemFacts};
 use scaleproof_pack::schedule::Load;
 use scaleproof_pack::time::Nanos;
-use scaleproof_validate::{HashedTokens, Limits, LiveConfig, LiveEngine, Routing, tls_config};
+use scaleproof_validate::{
+    HashedTokens, Limits, LiveConfig, LiveEngine, Routing, Target, TlsConfig, tls_config,
+};
 use serde_json::json;
+use std::sync::Arc;
 
 /// Send lag that is always allowed, in milliseconds, and as a share of the smallest TTFT cutoff.
 const SEND_LAG_MS: f64 = 5.0;
@@ -178,10 +181,11 @@ fn engine(args: &LiveArgs, loaded: &Loaded) -> Result<LiveEngine, CommandError> 
         policy: targets.router.unwrap_or(scenario.router.policy),
         poll_interval: scenario.router.poll_interval,
     };
+    let served_at = addresses("--target", &targets.targets)?;
     let cores = std::thread::available_parallelism().map_or(2, |n| n.get());
     let config = LiveConfig {
-        targets: targets.targets.clone(),
-        tls: tls(targets)?,
+        tls: tls(targets, &served_at)?,
+        targets: served_at,
         token: token(targets)?,
         endpoint: targets.endpoint.into(),
         model: targets.model.clone(),
@@ -191,6 +195,8 @@ fn engine(args: &LiveArgs, loaded: &Loaded) -> Result<LiveEngine, CommandError> 
         timeout: scenario.timeout,
         ttft_timeout: scenario.ttft_timeout,
         ramp: Nanos::from_seconds(args.ramp_s).map_err(CommandError::bad_input)?,
+        replicas: addresses("--replica", &targets.replicas)?,
+        sample_interval: scenario.experiment.sample_interval,
         routing,
         threads: args.threads.map_or((cores / 2).clamp(1, THREADS_MAX), usize::from),
         limits: Limits { send_lag_p99_ms: send_lag_limit(args, loaded), ..Limits::default() },
@@ -207,9 +213,16 @@ fn send_lag_limit(args: &LiveArgs, loaded: &Loaded) -> f64 {
     args.max_send_lag_ms.unwrap_or(SEND_LAG_MS.max(SEND_LAG_SHARE * smallest))
 }
 
-fn tls(args: &TargetArgs) -> Result<Option<std::sync::Arc<scaleproof_validate::TlsConfig>>, CommandError> {
+/// The targets. An address that is none is not shown: it may hold a password.
+fn addresses(option: &str, texts: &[String]) -> Result<Vec<Target>, CommandError> {
+    let target =
+        |text: &String| Target::parse(text).map_err(|e| CommandError::bad_input(format!("{option}: {e}")));
+    texts.iter().map(target).collect()
+}
+
+fn tls(args: &TargetArgs, targets: &[Target]) -> Result<Option<Arc<TlsConfig>>, CommandError> {
     let pem = args.ca.as_deref().map(read_bytes).transpose()?;
-    if !args.targets.iter().any(|target| target.tls) && pem.is_none() {
+    if !targets.iter().any(|target| target.tls) && pem.is_none() {
         return Ok(None);
     }
     let config = tls_config(pem.as_deref());

@@ -11,7 +11,7 @@ use crate::study::Study;
 use scaleproof_pack::analyze::{Analyzer, Stated};
 use scaleproof_pack::experiment::{Experiment, Observer};
 use scaleproof_pack::record::Record;
-use scaleproof_pack::report::{Check, Report, RunFacts};
+use scaleproof_pack::report::{Check, Gate, GateValue, Report, RunFacts};
 use scaleproof_pack::schedule::Schedule;
 use scaleproof_pack::time::Nanos;
 use scaleproof_pack::timeline::TimelineRow;
@@ -34,6 +34,7 @@ pub struct Live {
 impl Live {
     /// Runs a point and writes its pack to `directory`.
     pub fn run(&mut self, point: &Point, directory: &Path) -> Result<PointResult, CommandError> {
+        self.engine.prepare().map_err(CommandError::could_not_run)?;
         std::fs::create_dir_all(directory).map_err(|error| unwritable(directory, &error))?;
         seal::remove(directory)?;
         let loaded = &self.study.loaded;
@@ -56,7 +57,7 @@ impl Live {
         let run = run.map_err(CommandError::could_not_run)?;
         let facts = RunFacts { complete: !run.stopped, ..point.facts_in(&self.world, &schedule) };
         let mut report = recorder.analyzer.finish(facts, Stated::default());
-        let block_size = loaded.scenario.scheduler.block_size;
+        let block_size = run.block_size.unwrap_or(loaded.scenario.scheduler.block_size);
         judge(&mut report, &schedule, &recorder.samples, &run, block_size);
         write_point(loaded, directory, (&name, point.replicas), &report, &recorder.samples)?;
         seal::put(directory)?;
@@ -69,11 +70,21 @@ impl Live {
 fn judge(report: &mut Report, schedule: &Schedule, samples: &[TimelineRow], run: &LiveRun, block_size: u32) {
     let cache = add_cache(report, schedule, samples, block_size);
     report.warnings.extend(warnings_of_run(schedule, run.status.continued, &cache));
+    report.warnings.extend(run.gaps.iter().cloned());
     if run.stopped {
         report.warnings.push(STOPPED.to_owned());
     }
     let invalid: Vec<String> = run.checks.iter().filter_map(Check::failure).collect();
     report.warnings.extend(invalid.iter().map(|why| format!("the run is invalid: {why}")));
+    let failed = invalid.len() as u64;
+    report.gates.push(Gate {
+        name: "self_checks".to_owned(),
+        observed: GateValue::Count(failed),
+        relation: "<=".to_owned(),
+        required: GateValue::Count(0),
+        pass: failed == 0,
+    });
+    report.capacity_gate_pass &= failed == 0;
     report.checks = Some(run.checks.clone());
     report.invalid = Some(invalid);
 }
