@@ -11,7 +11,8 @@ use crate::driver::{Driver, Message, Status, Told};
 use crate::heartbeat::Heartbeat;
 use crate::maker::PromptMaker;
 use crate::probe;
-use crate::request::Template;
+use crate::prompt::{Tokenizer, Words};
+use crate::request::{Endpoint, Template};
 use crate::route::Routes;
 use crate::target::Target;
 use crate::watch::Watch;
@@ -100,6 +101,14 @@ impl LiveEngine {
             return Ok(template.clone());
         }
         let found = self.runtime.block_on(probe::template(&self.client, &self.config)).map_err(failed)?;
+        if found.endpoint == Endpoint::Chat {
+            let (fetch, target) = (&self.client, &self.config.targets[0]);
+            let tokenizer = Tokenizer { fetch, target, model: &found.model, endpoint: found.endpoint };
+            // Where a server has no tokenizer to ask, the check of its usage says how far off the prompts are.
+            if let Ok(words) = self.runtime.block_on(Words::learn(&tokenizer, 0)) {
+                self.prompts = Box::new(words);
+            }
+        }
         Ok(self.template.insert(found).clone())
     }
 
