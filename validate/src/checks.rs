@@ -1,6 +1,7 @@
 //! What a load generator asks of itself before anybody believes its numbers. docs/live.md has each check with its reason.
 
 use crate::driver::Status;
+use crate::scrape::Counters;
 use scaleproof_pack::percentile;
 use scaleproof_pack::record::{Outcome, Record, TokensFrom};
 use scaleproof_pack::report::Check;
@@ -21,7 +22,14 @@ pub struct Limits {
     pub token_gap: f64,
     /// Prefix hits per token looked up, on a cold run.
     pub cold_hit_share: f64,
+    /// How far the client's mean TTFT is above the server's, as a share of the client's.
+    pub ttft_above_server: f64,
 }
+
+/// A mean TTFT less than this above the server's is not.
+const TTFT_ABOVE_SERVER_MIN_MS: f64 = 10.0;
+/// Where the server counted more or fewer first tokens than the client by more than this share, they are not of this run.
+const TTFT_COUNT_GAP_MAX: f64 = 0.05;
 
 impl Default for Limits {
     fn default() -> Limits {
@@ -32,6 +40,7 @@ impl Default for Limits {
             littles_law_gap: 0.1,
             token_gap: 0.01,
             cold_hit_share: 0.01,
+            ttft_above_server: 0.2,
         }
     }
 }
@@ -40,6 +49,8 @@ impl Default for Limits {
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     lags_ns: Vec<u64>,
+    first_tokens: u64,
+    ttft_ns: u128,
     in_flight_ns: u128,
     prompt: Tokens,
     output: Tokens,
@@ -67,6 +78,10 @@ impl Tokens {
 impl Tally {
     pub(crate) fn push(&mut self, record: &Record) {
         self.in_flight_ns += u128::from(record.e2e().0);
+        if let Some(ttft) = record.ttft() {
+            self.first_tokens += 1;
+            self.ttft_ns += u128::from(ttft.0);
+        }
         if !record.warmup {
             self.lags_ns.push(record.lag().0);
         }
@@ -77,6 +92,17 @@ impl Tally {
         if wire.tokens_from != TokensFrom::Chunks {
             self.output.add(record.output_tokens, record.requested_tokens);
         }
+    }
+
+    /// How far the mean TTFT is above the servers' own, as a share; None where they did not count the same requests.
+    fn ttft_above_server(&self, servers: &Counters) -> Option<f64> {
+        let counted = servers.ttft_count as f64;
+        if self.first_tokens == 0 || (counted / self.first_tokens as f64 - 1.0).abs() > TTFT_COUNT_GAP_MAX {
+            return None;
+        }
+        let mean_ms = self.ttft_ns as f64 / self.first_tokens as f64 / 1e6;
+        let above_ms = mean_ms - servers.ttft_mean_ms()?;
+        Some(if above_ms < TTFT_ABOVE_SERVER_MIN_MS { 0.0 } else { above_ms / mean_ms })
     }
 
     /// Requests in flight by the driver's count against the sum of their times; a gap of less than one request says
@@ -97,13 +123,17 @@ pub(crate) struct Around {
     pub cpu_share: Option<f64>,
     /// Whether answers had a forced length.
     pub forced_length: bool,
-    /// Prefix hits per token looked up, by the targets' counters; None for a warm run or where they have none.
-    pub cold_hit_share: Option<f64>,
+    /// Whether prompts share nothing.
+    pub cold: bool,
+    /// Growth of the targets' own counters.
+    pub servers: Counters,
 }
 
 /// All checks of a run.
 pub(crate) fn checks(limits: &Limits, mut tally: Tally, status: &Status, mut around: Around) -> Vec<Check> {
     let littles_law = tally.littles_law_gap(status);
+    let ttft_above = tally.ttft_above_server(&around.servers);
+    let hit_share = around.servers.prefix_hit_share().filter(|_| around.cold);
     let output_gap = tally.output.gap().filter(|_| around.forced_length);
     vec![
         Check::at_most("send_lag_p99_ms", p99_ms(&mut tally.lags_ns), limits.send_lag_p99_ms),
@@ -117,7 +147,8 @@ pub(crate) fn checks(limits: &Limits, mut tally: Tally, status: &Status, mut aro
         Check::at_most("littles_law_gap", littles_law, limits.littles_law_gap),
         Check::at_most("prompt_token_gap", tally.prompt.gap(), limits.token_gap),
         Check::at_most("output_token_gap", output_gap, limits.token_gap),
-        Check::at_most("cold_hit_share", around.cold_hit_share, limits.cold_hit_share),
+        Check::at_most("cold_hit_share", hit_share, limits.cold_hit_share),
+        Check::at_most("ttft_above_server", ttft_above, limits.ttft_above_server),
     ]
 }
 

@@ -16,6 +16,12 @@ impl RunClock {
         RunClock { began: Instant::now() }
     }
 
+    /// When the run began.
+    #[must_use]
+    pub fn began(&self) -> Instant {
+        self.began
+    }
+
     /// Time since the run began.
     #[must_use]
     pub fn now(&self) -> Nanos {

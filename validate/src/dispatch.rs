@@ -33,6 +33,7 @@ pub struct Dispatch<'a> {
     ahead: BinaryHeap<Reverse<Ahead>>,
     known: u64,
     in_flight: u64,
+    stopped: bool,
 }
 
 impl<'a> Dispatch<'a> {
@@ -44,6 +45,7 @@ impl<'a> Dispatch<'a> {
             ahead: BinaryHeap::new(),
             known: 0,
             in_flight: 0,
+            stopped: false,
         };
         dispatch.arm_next_arrival();
         let clients = match schedule.load {
@@ -86,8 +88,9 @@ impl<'a> Dispatch<'a> {
         }
     }
 
-    /// Sends nothing more.
+    /// Nothing becomes due any more.
     pub fn stop(&mut self) {
+        self.stopped = true;
         self.ahead.clear();
     }
 
@@ -130,7 +133,54 @@ impl<'a> Dispatch<'a> {
     }
 
     fn push(&mut self, at: Nanos, request: RequestRef, arrival: bool) {
+        if self.stopped {
+            return;
+        }
         self.ahead.push(Reverse(Ahead { at, sequence: self.known, request, arrival }));
         self.known += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scaleproof_pack::schedule::{PlannedList, Release};
+
+    const ENOUGH: Enough = Enough { successes: 0, max_requests: 0 };
+
+    fn closed(clients: u32, requests: usize) -> Schedule {
+        let request = Planned {
+            release: Release::WhenFree { think: Nanos::ZERO },
+            class: 0,
+            priority: 0,
+            input_tokens: 1,
+            output_tokens: 1,
+            cancel_after: None,
+            segments_from: 0,
+            segments_len: 0,
+        };
+        let list = PlannedList { requests: vec![request; requests], segments: Vec::new() };
+        Schedule::of(Load::Closed { concurrency: clients }, list)
+    }
+
+    #[test]
+    fn a_ramp_spreads_the_clients() {
+        let schedule = closed(4, 9);
+        let mut dispatch = Dispatch::new(&schedule, ENOUGH, Nanos(100));
+        let begun: Vec<u64> = std::iter::from_fn(|| dispatch.take(Nanos(1000))).map(|due| due.at.0).collect();
+        assert_eq!((begun, dispatch.in_flight()), (vec![0, 25, 50, 75], 4));
+    }
+
+    #[test]
+    fn nothing_follows_a_stop() {
+        let schedule = closed(2, 9);
+        let mut dispatch = Dispatch::new(&schedule, ENOUGH, Nanos::ZERO);
+        let sent: Vec<Due> = std::iter::from_fn(|| dispatch.take(Nanos::ZERO)).collect();
+        dispatch.stop();
+        for due in sent {
+            assert!(!dispatch.is_over());
+            dispatch.ended(due.request, Outcome::Cancelled, Nanos(5));
+        }
+        assert!(dispatch.is_over() && dispatch.next().is_none());
     }
 }

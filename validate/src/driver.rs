@@ -33,7 +33,6 @@ pub(crate) enum Message {
 /// What the driver tells.
 pub(crate) enum Told {
     Record(Box<Record>),
-    Sample(TimelineRow),
     Status(Status),
 }
 
@@ -203,10 +202,7 @@ impl Driver<'_> {
                 }
                 let _ = self.tell.send(Told::Record(record));
             }
-            Message::Sample(row) => {
-                self.routes.sampled(&row);
-                let _ = self.tell.send(Told::Sample(row));
-            }
+            Message::Sample(row) => self.routes.sampled(&row),
             Message::Stop => {
                 self.dispatch.stop();
                 let _ = self.stop.send(true);

@@ -1,23 +1,25 @@
 //! A live engine: one or more targets that serve the same model, and what is asked of them.
 
 use crate::attempt::Shared;
-use crate::checks::{Around, Limits, Tally, checks};
+use crate::checks::{Around, Tally, checks};
 use crate::client::Client;
 use crate::clock::RunClock;
+use crate::config::{HARD_LIMIT, LiveConfig, LiveRun};
 use crate::connection::Pool;
 use crate::dispatch::Dispatch;
 use crate::driver::{Driver, Message, Status, Told};
 use crate::heartbeat::Heartbeat;
 use crate::maker::PromptMaker;
 use crate::probe;
+use crate::prompt::{Tokenizer, Words};
 use crate::request::{Endpoint, Template};
-use crate::route::{Routes, Routing};
+use crate::route::Routes;
 use crate::target::Target;
+use crate::watch::Watch;
 use hyper::header::HeaderValue;
 use scaleproof_pack::experiment::{EngineFacts, Experiment, ExperimentError, Observer, Progress, RunCheck};
 use scaleproof_pack::report::Check;
 use scaleproof_pack::schedule::Schedule;
-use scaleproof_pack::time::Nanos;
 use scaleproof_pack::workload::Enough;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -25,57 +27,8 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
-/// An attempt without a time limit of its own is given up after this.
-pub const HARD_LIMIT: Nanos = Nanos(600_000_000_000);
 /// Whether the observer wants to stop is asked this often at least.
 const ASK_EVERY: Duration = Duration::from_millis(100);
-
-/// How a live run is made.
-pub struct LiveConfig {
-    /// Where requests go.
-    pub targets: Vec<Target>,
-    /// For the targets that speak TLS.
-    pub tls: Option<Arc<rustls::ClientConfig>>,
-    /// The bearer token, if one is needed. Never printed.
-    pub token: Option<String>,
-    /// Which endpoint.
-    pub endpoint: Endpoint,
-    /// The model's id; None: the first that the target names.
-    pub model: Option<String>,
-    /// Whether answers are streamed.
-    pub streaming: bool,
-    /// Whether the answers' length is forced.
-    pub ignore_eos: bool,
-    /// Further parameters of each request.
-    pub sampling: Vec<(String, f64)>,
-    /// The client gives up this long after sending; None: [`HARD_LIMIT`].
-    pub timeout: Option<Nanos>,
-    /// The client gives up without a first token this long after sending.
-    pub ttft_timeout: Option<Nanos>,
-    /// The clients of a closed loop begin spread over this.
-    pub ramp: Nanos,
-    /// Who chooses among several targets.
-    pub routing: Routing,
-    /// Threads of the event loop.
-    pub threads: usize,
-    /// What the self-checks let pass.
-    pub limits: Limits,
-}
-
-/// What a run was, beside its records.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LiveRun {
-    /// The last state.
-    pub status: Status,
-    /// The self-checks.
-    pub checks: Vec<Check>,
-    /// Whether the observer stopped it early.
-    pub stopped: bool,
-    /// Connections opened.
-    pub connections: u64,
-    /// Requests sent on a connection that was open already.
-    pub reused: u64,
-}
 
 /// Live targets, ready to run schedules.
 pub struct LiveEngine {
@@ -148,6 +101,14 @@ impl LiveEngine {
             return Ok(template.clone());
         }
         let found = self.runtime.block_on(probe::template(&self.client, &self.config)).map_err(failed)?;
+        if found.endpoint == Endpoint::Chat {
+            let (fetch, target) = (&self.client, &self.config.targets[0]);
+            let tokenizer = Tokenizer { fetch, target, model: &found.model, endpoint: found.endpoint };
+            // Where a server has no tokenizer to ask, the check of its usage says how far off the prompts are.
+            if let Ok(words) = self.runtime.block_on(Words::learn(&tokenizer, 0)) {
+                self.prompts = Box::new(words);
+            }
+        }
         Ok(self.template.insert(found).clone())
     }
 
@@ -157,6 +118,21 @@ impl LiveEngine {
     /// If it cannot be reached, or refuses every form of a request.
     pub fn prepare(&mut self) -> Result<(), ExperimentError> {
         self.template().map(|_| ())
+    }
+
+    fn shared(&self, template: &Template, clock: RunClock, stopped: watch::Receiver<bool>) -> Shared {
+        let config = &self.config;
+        let pool = |target: &Target| Pool::new(target.clone(), config.tls.clone(), clock);
+        Shared {
+            clock,
+            pools: config.targets.iter().map(pool).collect(),
+            path: template.endpoint.path(),
+            authorization: self.authorization.clone(),
+            secret: config.token.clone(),
+            timeout: config.timeout.unwrap_or(HARD_LIMIT),
+            ttft_timeout: config.ttft_timeout,
+            stopped,
+        }
     }
 
     /// Runs a schedule from its beginning until it has had `enough`.
@@ -176,20 +152,12 @@ impl LiveEngine {
         }
         let clock = RunClock::start();
         let (stop, stopped) = watch::channel(false);
+        let shared = Arc::new(self.shared(&template, clock, stopped));
         let config = &self.config;
-        let pool = |target: &Target| Pool::new(target.clone(), config.tls.clone(), clock);
-        let shared = Arc::new(Shared {
-            clock,
-            pools: config.targets.iter().map(pool).collect(),
-            path: template.endpoint.path(),
-            authorization: self.authorization.clone(),
-            secret: config.token.clone(),
-            timeout: config.timeout.unwrap_or(HARD_LIMIT),
-            ttft_timeout: config.ttft_timeout,
-            stopped,
-        });
         let (reply, inbox) = mpsc::channel();
         let (tell, told) = mpsc::channel();
+        let polled = config.routing.poll_interval.map(|_| reply.clone());
+        let mut watch = Watch::start(&self.runtime, &self.client, config, clock, polled);
         let heartbeat = Heartbeat::start(self.runtime.handle());
         let driver = Driver {
             dispatch: Dispatch::new(schedule, enough, config.ramp),
@@ -206,7 +174,7 @@ impl LiveEngine {
         let mut tally = Tally::default();
         let (ended, stopped) = std::thread::scope(|scope| {
             let driver = scope.spawn(|| driver.run());
-            let stopped = observe(&told, &reply, observer, &mut tally);
+            let stopped = observe(&told, &reply, observer, (&mut tally, &mut watch));
             (driver.join(), stopped)
         });
         let status = match ended {
@@ -216,13 +184,21 @@ impl LiveEngine {
             Err(panic) => std::panic::resume_unwind(panic),
         };
         let (loop_lags_ns, cpu_share) = heartbeat.finish(config.threads);
-        let forced_length = template.features.forced_length && template.ignore_eos;
-        let around = Around { loop_lags_ns, cpu_share, forced_length, cold_hit_share: None };
+        let watched = watch.finish(&self.runtime, observer);
+        let around = Around {
+            loop_lags_ns,
+            cpu_share,
+            forced_length: template.features.forced_length && template.ignore_eos,
+            cold: !schedule.shared_prefixes,
+            servers: watched.total,
+        };
         let counts = shared.pools.iter().map(Pool::counts).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
         Ok(LiveRun {
             checks: checks(&config.limits, tally, &status, around),
             status,
             stopped,
+            block_size: watched.block_size,
+            gaps: watched.gaps,
             connections: counts.0,
             reused: counts.1,
         })
@@ -234,16 +210,16 @@ fn observe(
     told: &Receiver<Told>,
     to_driver: &Sender<Message>,
     observer: &mut dyn LiveObserver,
-    tally: &mut Tally,
+    (tally, watch): (&mut Tally, &mut Watch),
 ) -> bool {
     let mut stopped = false;
     loop {
+        watch.pass_on(observer);
         match told.recv_timeout(ASK_EVERY) {
             Ok(Told::Record(record)) => {
                 tally.push(&record);
                 observer.record(&record);
             }
-            Ok(Told::Sample(row)) => observer.sample(&row),
             Ok(Told::Status(status)) => {
                 observer.status(&status);
                 let Status { now, ended, planned, .. } = status;

@@ -3,31 +3,38 @@
 // Tests may unwrap, also those outside `cfg(test)`: hence not in the workspace's lints.
 #![warn(clippy::unwrap_used)]
 
+mod answer;
 mod attempt;
 mod checks;
 mod chunk;
 mod client;
 mod clock;
+mod config;
 mod connection;
 mod dispatch;
 mod driver;
 mod engine;
 mod heartbeat;
 mod maker;
-pub mod metrics;
 mod probe;
 mod request;
 mod route;
 mod sse;
 mod target;
 mod tls;
+mod watch;
+
+pub mod metrics;
+pub mod prompt;
+pub mod scrape;
 
 pub use checks::Limits;
 pub use client::Client;
 pub use clock::RunClock;
+pub use config::{HARD_LIMIT, LiveConfig, LiveRun};
 pub use dispatch::{Dispatch, Due};
 pub use driver::Status;
-pub use engine::{HARD_LIMIT, LiveConfig, LiveEngine, LiveObserver, LiveRun};
+pub use engine::{LiveEngine, LiveObserver};
 pub use maker::{HashedTokens, Prompt, PromptMaker};
 pub use request::{Endpoint, Features};
 pub use route::Routing;

@@ -34,7 +34,7 @@ impl HashedTokens {
     /// The first id: those below it are special in most vocabularies.
     pub const FIRST: u32 = 4;
 
-    fn token(&self, stream: u64, index: u32) -> u32 {
+    pub(crate) fn token(&self, stream: u64, index: u32) -> u32 {
         let mixed = mix(mix(stream ^ self.salt) ^ u64::from(index));
         let span = u64::from(self.vocabulary.saturating_sub(Self::FIRST).max(1));
         Self::FIRST + (mixed % span) as u32

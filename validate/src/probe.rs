@@ -2,9 +2,10 @@
 
 use crate::chunk::{self, Event};
 use crate::client::Client;
-use crate::engine::LiveConfig;
+use crate::config::LiveConfig;
 use crate::maker::Prompt;
 use crate::request::{Endpoint, Features, Template};
+use crate::scrape;
 use crate::sse::Splitter;
 use crate::target::Target;
 use bytes::Bytes;
@@ -135,6 +136,13 @@ pub(crate) async fn facts(
     if let Ok((200, answer)) = client.ask(first, "/version", None).await {
         let value: Option<Value> = serde_json::from_slice(&answer).ok();
         facts.version = value.and_then(|value| Some(value.get("version")?.as_str()?.to_owned()));
+    }
+    if let Some(replica) = config.replicas().first()
+        && let Ok(reading) = scrape::read(client, replica).await
+    {
+        facts.block_size = reading.block_size;
+        facts.num_blocks = reading.num_blocks;
+        facts.prefix_cache = reading.prefix_cache;
     }
     Ok(facts)
 }

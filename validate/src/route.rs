@@ -17,6 +17,7 @@ pub struct Routing {
 
 /// A router with its fleet.
 pub(crate) struct Routes {
+    targets: u32,
     fleet: Fleet,
     router: Box<dyn Router>,
     chance: Stream,
@@ -26,6 +27,7 @@ impl Routes {
     pub(crate) fn new(routing: Routing, targets: u32, schedule: &Schedule) -> Routes {
         let source = routing.policy.load_source(routing.poll_interval.is_some());
         Routes {
+            targets,
             fleet: Fleet::new(targets, source),
             router: scaleproof_policy::build(routing.policy),
             chance: chance::stream(schedule.seed, schedule.run, "router"),
@@ -44,8 +46,11 @@ impl Routes {
         self.fleet.ended(target);
     }
 
-    /// A target said how loaded it is.
+    /// A target said how loaded it is. Of replicas behind a target nobody here chooses.
     pub(crate) fn sampled(&mut self, row: &TimelineRow) {
+        if row.replica >= self.targets {
+            return;
+        }
         let kv_usage = f64::from(row.kv_blocks_used) / f64::from(row.kv_blocks_total.max(1));
         self.fleet.polled(row.replica, Polled { waiting: row.waiting, running: row.running, kv_usage });
     }

@@ -315,7 +315,6 @@ fn connections_are_used_again_and_targets_in_turn() {
     assert!(seen.records.iter().all(|r| r.outcome == Fine && r.replica == Some(r.id as u32 % 2)));
     assert_eq!(run.connections + run.reused, 20);
     assert!(run.reused >= 10, "{run:?}");
-    // One more for the probe.
     let opened: usize = servers.iter().map(|server| server.connections.load(Ordering::SeqCst)).sum();
-    assert_eq!(opened as u64, run.connections + 1);
+    assert_eq!(opened as u64, run.connections);
 }

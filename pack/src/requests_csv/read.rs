@@ -110,7 +110,7 @@ impl<R: Read> Reader<R> {
                 )
             })?;
         }
-        let (own, wire) = (all_of(OWN, &position)?, all_of(WIRE, &position)?);
+        let (own, wire) = (all_of(OWN, position)?, all_of(WIRE, position)?);
         let classes = classes.into_iter().map(str::to_string).collect();
         Ok(Reader { csv, record: ByteRecord::new(), classes, shared, own, wire, seen: BTreeMap::new() })
     }

@@ -50,9 +50,9 @@ pub struct TargetArgs {
     /// An endpoint that speaks OpenAI's API, as http://host:8000. Give it several times to route here, without a router
     #[arg(long = "target", value_name = "URL")]
     pub targets: Vec<String>,
-    /// Where a replica says its metrics, if not at /metrics of each target: behind a router, every replica's
-    #[arg(long, value_name = "URL")]
-    pub metrics: Vec<String>,
+    /// A replica behind the target, of which the metrics are read [default: the targets themselves]
+    #[arg(long = "replica", value_name = "URL")]
+    pub replicas: Vec<String>,
     /// Which endpoint takes the requests
     #[arg(long, value_enum, default_value = "completions")]
     pub endpoint: EndpointArg,

@@ -193,11 +193,14 @@ pub fn engine(targets: &TargetArgs, tuning: Tuning, loaded: &Loaded) -> Result<L
         policy: targets.router.unwrap_or(scenario.router.policy),
         poll_interval: scenario.router.poll_interval,
     };
-    let addresses = addresses(&targets.targets)?;
+    let served_at = addresses("--target", &targets.targets)?;
+    if served_at.is_empty() {
+        return Err(CommandError::bad_input("--target: found none; expected an endpoint, as http://host:8000"));
+    }
     let cores = std::thread::available_parallelism().map_or(2, |n| n.get());
     let config = LiveConfig {
-        tls: tls(targets, &addresses)?,
-        targets: addresses,
+        tls: tls(targets, &served_at)?,
+        targets: served_at,
         token: token(targets)?,
         endpoint: targets.endpoint.into(),
         model: targets.model.clone(),
@@ -207,6 +210,8 @@ pub fn engine(targets: &TargetArgs, tuning: Tuning, loaded: &Loaded) -> Result<L
         timeout: scenario.timeout,
         ttft_timeout: scenario.ttft_timeout,
         ramp: Nanos::from_seconds(tuning.ramp_s).map_err(CommandError::bad_input)?,
+        replicas: addresses("--replica", &targets.replicas)?,
+        sample_interval: scenario.experiment.sample_interval,
         routing,
         threads: tuning.threads.map_or((cores / 2).clamp(1, THREADS_MAX), usize::from),
         limits: Limits { send_lag_p99_ms: send_lag_limit(tuning, loaded), ..Limits::default() },
@@ -224,14 +229,9 @@ fn send_lag_limit(tuning: Tuning, loaded: &Loaded) -> f64 {
 }
 
 /// The targets. An address that is none is not shown: it may hold a password.
-fn addresses(texts: &[String]) -> Result<Vec<Target>, CommandError> {
-    if texts.is_empty() {
-        return Err(CommandError::bad_input(
-            "--target: found none; expected an endpoint, as http://host:8000",
-        ));
-    }
+fn addresses(option: &str, texts: &[String]) -> Result<Vec<Target>, CommandError> {
     let target =
-        |text: &String| Target::parse(text).map_err(|e| CommandError::bad_input(format!("--target: {e}")));
+        |text: &String| Target::parse(text).map_err(|e| CommandError::bad_input(format!("{option}: {e}")));
     texts.iter().map(target).collect()
 }
 

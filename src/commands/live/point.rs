@@ -57,7 +57,7 @@ impl Live {
         let run = run.map_err(CommandError::could_not_run)?;
         let facts = RunFacts { complete: !run.stopped, ..point.facts_in(&self.world, &schedule) };
         let mut report = recorder.analyzer.finish(facts, Stated::default());
-        let block_size = loaded.scenario.scheduler.block_size;
+        let block_size = run.block_size.unwrap_or(loaded.scenario.scheduler.block_size);
         judge(&mut report, &schedule, &recorder.samples, &run, block_size);
         write_point(loaded, directory, (&name, point.replicas), &report, &recorder.samples)?;
         seal::put(directory)?;
@@ -70,6 +70,7 @@ impl Live {
 fn judge(report: &mut Report, schedule: &Schedule, samples: &[TimelineRow], run: &LiveRun, block_size: u32) {
     let cache = add_cache(report, schedule, samples, block_size);
     report.warnings.extend(warnings_of_run(schedule, run.status.continued, &cache));
+    report.warnings.extend(run.gaps.iter().cloned());
     if run.stopped {
         report.warnings.push(STOPPED.to_owned());
     }

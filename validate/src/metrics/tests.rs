@@ -179,7 +179,7 @@ proptest! {
         let parsed = Exposition::parse(&text).unwrap();
         let sample = &parsed.samples()[0];
         prop_assert_eq!(sample.name, name);
-        prop_assert!(sample.value == value || (sample.value.is_nan() && value.is_nan()));
+        prop_assert!(sample.value.to_bits() == value.to_bits() || (sample.value.is_nan() && value.is_nan()));
         let read: Vec<(String, String)> = sample.labels.iter().map(|(k, v)| ((*k).to_owned(), v.to_string())).collect();
         prop_assert_eq!(read, labels);
     }

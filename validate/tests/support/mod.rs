@@ -36,6 +36,7 @@ pub type Script = dyn Fn(&mut TcpStream, usize) -> Then + Send + Sync;
 /// A server on a port of its own.
 pub struct Server {
     pub target: Target,
+    /// Connections that carried a request which the script answered.
     pub connections: Arc<AtomicUsize>,
     dead: Arc<AtomicBool>,
 }
@@ -65,17 +66,24 @@ pub fn serve(
                 continue;
             };
             stream.set_nonblocking(false).unwrap();
-            counted.fetch_add(1, Ordering::SeqCst);
+            let counted = Arc::clone(&counted);
             let (script, served, ends) = (Arc::clone(&script), Arc::clone(&served), Arc::clone(&ends));
-            std::thread::spawn(move || talk(stream, reads_bodies, &*script, &served, &ends));
+            std::thread::spawn(move || talk(stream, reads_bodies, &*script, (&served, &counted), &ends));
         }
     });
     Server { target, connections, dead }
 }
 
-fn talk(mut stream: TcpStream, reads_bodies: bool, script: &Script, served: &AtomicUsize, dead: &AtomicBool) {
+fn talk(
+    mut stream: TcpStream,
+    reads_bodies: bool,
+    script: &Script,
+    (served, connections): (&AtomicUsize, &AtomicUsize),
+    dead: &AtomicBool,
+) {
     let mut reader =
         BufReader::with_capacity(if reads_bodies { 1 << 16 } else { 1 }, stream.try_clone().unwrap());
+    let mut is_new = true;
     loop {
         let Some((line, length)) = head(&mut reader) else { return };
         let mut body = vec![0; if reads_bodies { length } else { length.min(40) }];
@@ -91,6 +99,9 @@ fn talk(mut stream: TcpStream, reads_bodies: bool, script: &Script, served: &Ato
             let _ = reader.read_exact(&mut rest);
             let _ = stream.write_all(answer(1).as_bytes());
             continue;
+        }
+        if std::mem::take(&mut is_new) {
+            connections.fetch_add(1, Ordering::SeqCst);
         }
         match script(&mut stream, served.fetch_add(1, Ordering::SeqCst)) {
             Then::Keep => {}
@@ -204,6 +215,8 @@ pub fn config(targets: Vec<Target>) -> LiveConfig {
         timeout: Some(Nanos(20_000_000_000)),
         ttft_timeout: None,
         ramp: Nanos::ZERO,
+        replicas: Vec::new(),
+        sample_interval: Nanos(1_000_000_000),
         routing: Routing { policy: RouterPolicy::RoundRobin, poll_interval: None },
         threads: 1,
         limits: Limits::default(),
