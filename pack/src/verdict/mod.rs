@@ -33,6 +33,7 @@ pub use shapes::Shape;
 pub use tolerance::{KEYS, Tolerance, is_relative};
 
 use crate::compare::Metric;
+use crate::experiment::EngineFacts;
 use measure::Measured;
 use serde::Serialize;
 use statistics::Estimate;
@@ -210,7 +211,9 @@ pub struct Evidence<'a> {
     /// Self-checks that failed, each with its run: any makes the measurement invalid.
     pub invalid: &'a [String],
     /// What the engine says of itself.
-    pub facts: &'a crate::experiment::EngineFacts,
+    pub facts: &'a EngineFacts,
+    /// What the prediction took it to be.
+    pub expected: &'a EngineFacts,
 }
 
 /// Judges a prediction.
@@ -242,7 +245,7 @@ pub fn judge(evidence: &Evidence<'_>, rule: &Tolerance) -> Result<Verdict, Strin
         Outcome::Confirmed
     };
     let causes = if outcome == Outcome::Refuted {
-        causes::causes(&points, &compared, evidence.facts)
+        causes::causes(&points, &compared, (evidence.expected, evidence.facts))
     } else {
         Vec::new()
     };

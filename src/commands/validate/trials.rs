@@ -266,7 +266,14 @@ fn trial_of(
     let mut judged = 0;
     let mut outcomes = [verdict::Outcome::Inconclusive; 2];
     for ((points, references), outcome) in sides.iter().zip(&mut outcomes) {
-        let evidence = Evidence { points, predicted_only: &[], references, invalid: &[], facts: &facts };
+        let evidence = Evidence {
+            points,
+            predicted_only: &[],
+            references,
+            invalid: &[],
+            facts: &facts,
+            expected: &facts,
+        };
         let verdict = verdict::judge(&evidence, rule).map_err(CommandError::could_not_run)?;
         judged = judged.max(verdict.compared.len());
         *outcome = verdict.outcome;
