@@ -338,7 +338,7 @@ impl<'a> Judge<'a> {
         let mut report = self.analyzer.finish(facts, Stated::default());
         let block_size = loaded.scenario.scheduler.block_size;
         let cache = add_cache(&mut report, schedule, &self.samples, block_size);
-        report.warnings.extend(warnings(loaded, point, schedule, summary, &cache));
+        report.warnings.extend(warnings(loaded, schedule, summary, &cache));
         (report, self.samples)
     }
 }
@@ -384,13 +384,7 @@ pub fn add_cache(
 }
 
 /// What of a simulated run a reader should know before believing its numbers.
-fn warnings(
-    loaded: &Loaded,
-    point: &Point,
-    schedule: &Schedule,
-    summary: &RunSummary,
-    cache: &CacheReport,
-) -> Vec<String> {
+fn warnings(loaded: &Loaded, schedule: &Schedule, summary: &RunSummary, cache: &CacheReport) -> Vec<String> {
     let fleet = summary.replicas.iter().fold(ReplicaTotals::default(), ReplicaTotals::and);
     let validity = &loaded.profile.validity;
     let mut warnings = validity.exceeded(&fleet.extremes);

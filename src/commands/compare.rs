@@ -19,7 +19,7 @@ pub fn run(args: &CompareArgs) -> Outcome {
     })?;
     match args.format {
         Format::Json => {
-            let pack = |pack: &Pack, path: &Path| json!({"pack": shown(path), "facts": pack.report.facts});
+            let pack = |pack: &Pack, path: &Path| json!({"pack": shown(path), "facts": pack.report.facts, "invalid": pack.report.is_invalid()});
             let json = json!({"a": pack(&a, &args.a), "b": pack(&b, &args.b), "comparison": found});
             print_out(&(serde_json::to_string_pretty(&json).map_err(CommandError::could_not_run)? + "\n"))?;
         }
@@ -83,6 +83,10 @@ fn facts_text(report: &Report) -> String {
     words.extend(
         facts.schedule_hash.as_ref().map(|hash| format!("schedule {}", hash.get(..12).unwrap_or(hash))),
     );
+    if report.is_invalid() {
+        let reasons = report.invalid.iter().flatten().cloned().collect::<Vec<_>>().join("; ");
+        words.push(format!("INVALID, so that nothing follows from it: {reasons}"));
+    }
     words.join(", ")
 }
 

@@ -151,6 +151,14 @@ impl LiveEngine {
         Ok(self.template.insert(found).clone())
     }
 
+    /// Asks the first target what it serves and understands, unless that is known already.
+    ///
+    /// # Errors
+    /// If it cannot be reached, or refuses every form of a request.
+    pub fn prepare(&mut self) -> Result<(), ExperimentError> {
+        self.template().map(|_| ())
+    }
+
     /// Runs a schedule from its beginning until it has had `enough`.
     ///
     /// # Errors

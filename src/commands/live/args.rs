@@ -4,7 +4,7 @@ use crate::args::{Format, SourceArgs, rate, seed};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use scaleproof_policy::RouterPolicy;
-use scaleproof_validate::{Endpoint, Target};
+use scaleproof_validate::Endpoint;
 use std::path::PathBuf;
 
 /// Arguments of `live`.
@@ -48,8 +48,11 @@ pub struct LiveArgs {
 #[derive(Clone, Debug, Args)]
 pub struct TargetArgs {
     /// An endpoint that speaks OpenAI's API, as http://host:8000. Give it several times to route here, without a router
-    #[arg(long = "target", value_name = "URL", value_parser = Target::parse)]
-    pub targets: Vec<Target>,
+    #[arg(long = "target", value_name = "URL")]
+    pub targets: Vec<String>,
+    /// Where a replica says its metrics, if not at /metrics of each target: behind a router, every replica's
+    #[arg(long, value_name = "URL")]
+    pub metrics: Vec<String>,
     /// Which endpoint takes the requests
     #[arg(long, value_enum, default_value = "completions")]
     pub endpoint: EndpointArg,

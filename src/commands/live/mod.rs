@@ -20,8 +20,11 @@ use scaleproof_pack::experiment::ExperimentError;
 use scaleproof_pack::report::{Origin, Report, SystemFacts};
 use scaleproof_pack::schedule::Load;
 use scaleproof_pack::time::Nanos;
-use scaleproof_validate::{HashedTokens, Limits, LiveConfig, LiveEngine, Routing, tls_config};
+use scaleproof_validate::{
+    HashedTokens, Limits, LiveConfig, LiveEngine, Routing, Target, TlsConfig, tls_config,
+};
 use serde_json::json;
+use std::sync::Arc;
 
 /// Send lag that is always allowed, in milliseconds, and as a share of the smallest TTFT cutoff.
 const SEND_LAG_MS: f64 = 5.0;
@@ -190,10 +193,11 @@ pub fn engine(targets: &TargetArgs, tuning: Tuning, loaded: &Loaded) -> Result<L
         policy: targets.router.unwrap_or(scenario.router.policy),
         poll_interval: scenario.router.poll_interval,
     };
+    let addresses = addresses(&targets.targets)?;
     let cores = std::thread::available_parallelism().map_or(2, |n| n.get());
     let config = LiveConfig {
-        targets: targets.targets.clone(),
-        tls: tls(targets)?,
+        tls: tls(targets, &addresses)?,
+        targets: addresses,
         token: token(targets)?,
         endpoint: targets.endpoint.into(),
         model: targets.model.clone(),
@@ -219,9 +223,16 @@ fn send_lag_limit(tuning: Tuning, loaded: &Loaded) -> f64 {
     tuning.max_send_lag_ms.unwrap_or(SEND_LAG_MS.max(SEND_LAG_SHARE * smallest))
 }
 
-fn tls(args: &TargetArgs) -> Result<Option<std::sync::Arc<scaleproof_validate::TlsConfig>>, CommandError> {
+/// The targets. An address that is none is not shown: it may hold a password.
+pub fn addresses(texts: &[String]) -> Result<Vec<Target>, CommandError> {
+    let target =
+        |text: &String| Target::parse(text).map_err(|e| CommandError::bad_input(format!("--target: {e}")));
+    texts.iter().map(target).collect()
+}
+
+fn tls(args: &TargetArgs, targets: &[Target]) -> Result<Option<Arc<TlsConfig>>, CommandError> {
     let pem = args.ca.as_deref().map(read_bytes).transpose()?;
-    if !args.targets.iter().any(|target| target.tls) && pem.is_none() {
+    if !targets.iter().any(|target| target.tls) && pem.is_none() {
         return Ok(None);
     }
     let config = tls_config(pem.as_deref());

@@ -11,7 +11,7 @@ use crate::study::Study;
 use scaleproof_pack::analyze::{Analyzer, Stated};
 use scaleproof_pack::experiment::{Experiment, Observer};
 use scaleproof_pack::record::Record;
-use scaleproof_pack::report::{Check, Report, RunFacts};
+use scaleproof_pack::report::{Check, Gate, GateValue, Report, RunFacts};
 use scaleproof_pack::schedule::Schedule;
 use scaleproof_pack::time::Nanos;
 use scaleproof_pack::timeline::TimelineRow;
@@ -34,6 +34,7 @@ pub struct Live {
 impl Live {
     /// Runs a point and writes its pack to `directory`.
     pub fn run(&mut self, point: &Point, directory: &Path) -> Result<PointResult, CommandError> {
+        self.engine.prepare().map_err(CommandError::could_not_run)?;
         std::fs::create_dir_all(directory).map_err(|error| unwritable(directory, &error))?;
         seal::remove(directory)?;
         let loaded = &self.study.loaded;
@@ -74,6 +75,15 @@ fn judge(report: &mut Report, schedule: &Schedule, samples: &[TimelineRow], run:
     }
     let invalid: Vec<String> = run.checks.iter().filter_map(Check::failure).collect();
     report.warnings.extend(invalid.iter().map(|why| format!("the run is invalid: {why}")));
+    let failed = invalid.len() as u64;
+    report.gates.push(Gate {
+        name: "self_checks".to_owned(),
+        observed: GateValue::Count(failed),
+        relation: "<=".to_owned(),
+        required: GateValue::Count(0),
+        pass: failed == 0,
+    });
+    report.capacity_gate_pass &= failed == 0;
     report.checks = Some(run.checks.clone());
     report.invalid = Some(invalid);
 }
