@@ -45,6 +45,7 @@ pub fn run(args: &ValidateArgs) -> Outcome {
     let engine = Engine::of(args, &design, &loaded)?;
     let mut study = Study::of(&args.common, "validate", loaded)?;
     let places = study.simulate("predict", &design.all_points())?;
+    study.write_summary()?;
     let predicted = prediction::write(&study, &design, &rule, &engine.name())?;
     let mut sweep = Sweep::new(&study, &design, &engine);
     sweep.make()?;
