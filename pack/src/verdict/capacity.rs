@@ -191,10 +191,7 @@ pub(super) fn scale_out(
     let fleet = |&replicas: &u32| {
         let own = points.iter().zip(adjusted.chunks(2)).filter(|(point, _)| point.replicas == replicas);
         let own: Vec<(&Point, &[f64])> = own.map(|(point, p)| (*point, p)).collect();
-        match own.is_empty() {
-            true => unmeasured(replicas, predicted_only),
-            false => measured(replicas, &own, rule),
-        }
+        if own.is_empty() { unmeasured(replicas, predicted_only) } else { measured(replicas, &own, rule) }
     };
     let fleets: Vec<FleetCapacity> = sizes.iter().map(fleet).collect();
     let linear = |of: fn(&FleetCapacity) -> Option<f64>, fleets: &[&FleetCapacity]| {

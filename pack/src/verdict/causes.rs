@@ -2,7 +2,7 @@
 //! first; [`RULES`] says them in words, in the order in which they are asked.
 
 use super::Compared;
-use super::measure::{Counters, Pair, Point, Run};
+use super::measure::{Loads, Pair, Point, Run};
 use crate::compare::{Level, Metric, Quantity};
 use crate::experiment::EngineFacts;
 use serde::Serialize;
@@ -86,16 +86,22 @@ const ALIKE_WITHIN: f64 = 0.35;
 struct Signals<'a> {
     points: &'a [&'a Point],
     compared: &'a [Compared],
+    /// What the prediction took the engine to be.
+    expected: &'a EngineFacts,
     facts: &'a EngineFacts,
     /// Rate a replica of the least loaded point.
     lowest: f64,
 }
 
 /// The causes that the data show, in the order of [`RULES`].
-pub(super) fn causes(points: &[&Point], compared: &[Compared], facts: &EngineFacts) -> Vec<Cause> {
+pub(super) fn causes(
+    points: &[&Point],
+    compared: &[Compared],
+    (expected, facts): (&EngineFacts, &EngineFacts),
+) -> Vec<Cause> {
     let load = |point: &&&Point| point.offered_rps / f64::from(point.replicas.max(1));
     let lowest = points.iter().map(|point| load(&point)).fold(f64::INFINITY, f64::min);
-    let signals = Signals { points, compared, facts, lowest };
+    let signals = Signals { points, compared, expected, facts, lowest };
     let mut causes: Vec<Cause> = Vec::new();
     for (place, _) in RULES {
         let evidence = match place {
@@ -133,14 +139,10 @@ impl Signals<'_> {
     }
 
     fn kv_blocks(&self) -> Option<String> {
-        let predicted = self.counters(|pair| &pair.predicted)?.blocks_per_replica;
-        let own = self.facts.num_blocks.and_then(|blocks| u32::try_from(blocks).ok());
-        let measured = own.or(self.counters(|pair| &pair.measured).map(|c| c.blocks_per_replica));
-        let measured = measured.filter(|blocks| *blocks > 0);
-        if let Some(measured) = measured
-            && (f64::from(measured) / f64::from(predicted) - 1.0).abs() > BLOCKS_TOLERANCE
+        if let (Some(expected), Some(measured)) = (self.expected.num_blocks, self.facts.num_blocks)
+            && (measured as f64 / expected as f64 - 1.0).abs() > BLOCKS_TOLERANCE
         {
-            return Some(format!("a replica has {measured} KV blocks, {predicted} in the profile"));
+            return Some(format!("a replica has {measured} KV blocks, {expected} in the profile"));
         }
         let preemptions = self.either(Metric::Preemptions)?;
         // An engine that finds less in its cache holds more blocks.
@@ -153,10 +155,6 @@ impl Signals<'_> {
             preemptions.measured,
             preemptions.predicted
         ))
-    }
-
-    fn counters(&self, of: fn(&Pair) -> &Run) -> Option<Counters> {
-        self.points.iter().flat_map(|point| &point.pairs).find_map(|pair| of(pair).counters)
     }
 
     fn cache(&self) -> Option<String> {
@@ -174,22 +172,26 @@ impl Signals<'_> {
         ))
     }
 
-    /// The busiest replica's requests over an even share, all runs of the widest fleet together.
+    /// The busiest replica's load over an even share, all runs of the widest fleet together: its requests, or where a
+    /// client behind a router does not know them what the replicas had in flight.
     fn router(&self) -> Option<String> {
         let widest = self.points.iter().map(|point| point.replicas).max().filter(|&n| n > 1)?;
-        let busiest = |of: fn(&Pair) -> &Run| {
-            let runs = self.points.iter().filter(|p| p.replicas == widest).flat_map(|p| &p.pairs).map(of);
+        let pairs = || self.points.iter().filter(|p| p.replicas == widest).flat_map(|p| &p.pairs);
+        let busiest = |of: fn(&Pair) -> &Run, what: fn(&Run) -> &Loads| {
             let (mut most, mut all) = (0, 0);
-            for run in runs {
-                most += run.by_replica.values().max().copied().unwrap_or(0);
-                all += run.by_replica.values().sum::<u64>();
+            for loads in pairs().map(of).map(what) {
+                most += loads.values().max().copied().unwrap_or(0);
+                all += loads.values().sum::<u64>();
             }
             (all > 0).then(|| most as f64 / all as f64 * f64::from(widest))
         };
-        let (predicted, measured) = (busiest(|pair| &pair.predicted)?, busiest(|pair| &pair.measured)?);
+        let both = |what| busiest(|pair| &pair.predicted, what).zip(busiest(|pair| &pair.measured, what));
+        let requests = both(|run| &run.by_replica).map(|found| (found, "requests"));
+        let ((predicted, measured), what) =
+            requests.or_else(|| both(|run| &run.in_flight).map(|found| (found, "load in flight")))?;
         ((measured - predicted).abs() > IMBALANCE_TOLERANCE).then(|| {
             format!(
-                "the busiest of {widest} replicas had {measured:.2} times an even share of the requests, {predicted:.2} \
+                "the busiest of {widest} replicas had {measured:.2} times an even share of the {what}, {predicted:.2} \
                  times predicted"
             )
         })

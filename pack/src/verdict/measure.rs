@@ -23,10 +23,15 @@ pub struct Run {
     /// Counters of all replicas over the run; None without a timeline.
     pub(super) counters: Option<Counters>,
     /// Attempts by replica, as far as they are known.
-    pub(super) by_replica: BTreeMap<u32, u64>,
+    pub(super) by_replica: Loads,
+    /// Waiting and running by replica, summed over the samples.
+    pub(super) in_flight: Loads,
     /// Median time from sending to the response's headers, which only a live client sees.
     pub(super) headers_ms: Option<f64>,
 }
+
+/// Something of each replica.
+pub(super) type Loads = BTreeMap<u32, u64>;
 
 /// What the replicas counted over a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -34,8 +39,6 @@ pub(super) struct Counters {
     pub prefix_queries: u64,
     pub prefix_hits: u64,
     pub preemptions: u64,
-    /// KV blocks of the replica with the fewest.
-    pub blocks_per_replica: u32,
 }
 
 impl Run {
@@ -50,7 +53,10 @@ impl Run {
         samples: &[TimelineRow],
     ) -> Result<Run, String> {
         let side = Side::of_records(&report, classes, records).map_err(|error| error.to_string())?;
-        let mut by_replica = BTreeMap::new();
+        let (mut by_replica, mut in_flight) = (Loads::new(), Loads::new());
+        for row in samples {
+            *in_flight.entry(row.replica).or_insert(0) += u64::from(row.waiting) + u64::from(row.running);
+        }
         for replica in records.iter().filter(|record| !record.warmup).filter_map(|record| record.replica) {
             *by_replica.entry(replica).or_insert(0) += 1;
         }
@@ -59,7 +65,7 @@ impl Run {
         let middle = delays.len() / 2;
         let headers_ms =
             (!delays.is_empty()).then(|| *delays.select_nth_unstable_by(middle, f64::total_cmp).1);
-        Ok(Run { report, side, counters: counters(samples), by_replica, headers_ms })
+        Ok(Run { report, side, counters: counters(samples), by_replica, in_flight, headers_ms })
     }
 
     /// The sorted latencies of a scope, in milliseconds: 0 for all attempts, then the classes by name.
@@ -73,14 +79,13 @@ fn counters(samples: &[TimelineRow]) -> Option<Counters> {
     for row in samples {
         ends.entry(row.replica).or_insert((*row, *row)).1 = *row;
     }
-    let blocks = ends.values().map(|(_, last)| last.kv_blocks_total).min()?;
-    let mut sum = Counters { blocks_per_replica: blocks, ..Counters::default() };
+    let mut sum = Counters::default();
     for (first, last) in ends.values() {
         sum.prefix_queries += last.prefix_queries.saturating_sub(first.prefix_queries);
         sum.prefix_hits += last.prefix_hits.saturating_sub(first.prefix_hits);
         sum.preemptions += last.preemptions.saturating_sub(first.preemptions);
     }
-    Some(sum)
+    (!ends.is_empty()).then_some(sum)
 }
 
 /// The same schedule, predicted and measured.

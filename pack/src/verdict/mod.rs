@@ -22,6 +22,7 @@ mod statistics;
 #[cfg(test)]
 mod tests;
 mod tolerance;
+mod words;
 
 pub use capacity::{Agreement, FleetCapacity, RateResult, ScaleOut};
 pub use causes::{Cause, Place, RULES};
@@ -33,6 +34,7 @@ pub use shapes::Shape;
 pub use tolerance::{KEYS, Tolerance, is_relative};
 
 use crate::compare::Metric;
+use crate::experiment::EngineFacts;
 use measure::Measured;
 use serde::Serialize;
 use statistics::Estimate;
@@ -210,7 +212,9 @@ pub struct Evidence<'a> {
     /// Self-checks that failed, each with its run: any makes the measurement invalid.
     pub invalid: &'a [String],
     /// What the engine says of itself.
-    pub facts: &'a crate::experiment::EngineFacts,
+    pub facts: &'a EngineFacts,
+    /// What the prediction took it to be.
+    pub expected: &'a EngineFacts,
 }
 
 /// Judges a prediction.
@@ -219,16 +223,12 @@ pub struct Evidence<'a> {
 /// Runs that are not of the same schedule and classes.
 pub fn judge(evidence: &Evidence<'_>, rule: &Tolerance) -> Result<Verdict, String> {
     let mut points: Vec<&Point> = evidence.points.iter().collect();
-    points.sort_by(|a, b| {
-        (a.replicas, a.offered_rps)
-            .partial_cmp(&(b.replicas, b.offered_rps))
-            .unwrap_or(std::cmp::Ordering::Equal)
-    });
+    points.sort_by(|a, b| a.replicas.cmp(&b.replicas).then(a.offered_rps.total_cmp(&b.offered_rps)));
     let (compared, signs) = compare_all(&points, rule)?;
     let scale_out = capacity::scale_out(&points, evidence.predicted_only, &signs, rule);
     let repeats = points.iter().map(|point| point.pairs.len()).min().unwrap_or(0);
     let drift = reference::drift(evidence.references);
-    let worthless = worthless(evidence, repeats, drift, rule);
+    let worthless = words::worthless(evidence, repeats, drift, rule);
     let outside = compared.iter().any(|c| c.finding == Finding::Outside);
     let open = compared.iter().any(|c| c.finding == Finding::Open);
     let agree = |wanted| scale_out.fleets.iter().any(|fleet| fleet.agreement == wanted);
@@ -242,7 +242,7 @@ pub fn judge(evidence: &Evidence<'_>, rule: &Tolerance) -> Result<Verdict, Strin
         Outcome::Confirmed
     };
     let causes = if outcome == Outcome::Refuted {
-        causes::causes(&points, &compared, evidence.facts)
+        causes::causes(&points, &compared, (evidence.expected, evidence.facts))
     } else {
         Vec::new()
     };
@@ -251,12 +251,12 @@ pub fn judge(evidence: &Evidence<'_>, rule: &Tolerance) -> Result<Verdict, Strin
         .flatten();
     Ok(Verdict {
         outcome,
-        reasons: reasons(outcome, worthless, &compared, &scale_out),
+        reasons: words::reasons(outcome, worthless, &compared, &scale_out),
         repeats,
         causes,
         more,
         shapes: shapes::shapes(&points),
-        warnings: warnings(&points, &scale_out, evidence, rule),
+        warnings: words::warnings(&points, &scale_out, evidence, rule),
         scale_out,
         compared,
         drift,
@@ -330,100 +330,4 @@ fn compared(
         p_outside,
         finding,
     }
-}
-
-/// What makes the measurement unfit for any verdict.
-fn worthless(evidence: &Evidence<'_>, repeats: usize, drift: Option<f64>, rule: &Tolerance) -> Vec<String> {
-    let mut reasons: Vec<String> =
-        evidence.invalid.iter().map(|what| format!("a live run is invalid: {what}")).collect();
-    if repeats < REPEATS_MIN {
-        reasons.push(format!(
-            "{repeats} repeats of a point, at least {REPEATS_MIN} needed: how much runs differ is not known"
-        ));
-    }
-    let limit = rule.get("drift");
-    if let Some(drift) = drift.filter(|drift| drift.abs() > limit) {
-        reasons.push(format!(
-            "the engine drifted: the reference point changed by {:+.1} % over the sweep, at most {:.1} % tolerated",
-            100.0 * drift,
-            100.0 * limit
-        ));
-    }
-    reasons
-}
-
-fn reasons(
-    outcome: Outcome,
-    worthless: Vec<String>,
-    compared: &[Compared],
-    scale_out: &ScaleOut,
-) -> Vec<String> {
-    if !worthless.is_empty() {
-        return worthless;
-    }
-    let count = |finding| compared.iter().filter(|c| c.finding == finding).count();
-    let (inside, outside, open) = (count(Finding::Inside), count(Finding::Outside), count(Finding::Open));
-    let mut reasons = vec![match outcome {
-        Outcome::Confirmed => {
-            format!("all {inside} metrics are inside their tolerances, each with confidence")
-        }
-        Outcome::Refuted => format!(
-            "{outside} of {} metrics are outside their tolerances, with confidence over all of them together",
-            compared.len()
-        ),
-        Outcome::Inconclusive => {
-            format!("{open} of {} metrics are neither shown inside nor outside", compared.len())
-        }
-    }];
-    let wanted = if outcome == Outcome::Refuted { Finding::Outside } else { Finding::Open };
-    let mut worst: Vec<&Compared> = compared.iter().filter(|c| c.finding == wanted).collect();
-    worst.sort_by(|a, b| (b.difference.abs() / b.tolerance).total_cmp(&(a.difference.abs() / a.tolerance)));
-    reasons.extend(worst.first().map(|worst| {
-        format!(
-            "the farthest of them: {}, {} where {} is tolerated",
-            worst.name(),
-            worst.difference_text(),
-            shown_difference(worst.tolerance, worst.metric).trim_start_matches('+')
-        )
-    }));
-    reasons.extend(scale_out.fleets.iter().filter_map(FleetCapacity::disagreement));
-    reasons
-}
-
-fn warnings(
-    points: &[&Point],
-    scale_out: &ScaleOut,
-    evidence: &Evidence<'_>,
-    rule: &Tolerance,
-) -> Vec<String> {
-    let mut warnings = Vec::new();
-    for point in points.iter().filter(|point| point.overloaded()) {
-        warnings.push(format!(
-            "{} requests/s on {} replicas is predicted to be overloaded: latencies and attainment depend there on how \
-             long a run is, so they are not judged",
-            point.offered_rps, point.replicas
-        ));
-    }
-    warnings.extend(scale_out.fleets.iter().filter_map(FleetCapacity::coarse));
-    if evidence.references.len() < 3 {
-        warnings.push(format!(
-            "fewer than three runs of the reference point: a drift of more than {:.0} % would not have been seen",
-            100.0 * rule.get("drift")
-        ));
-    }
-    for point in points {
-        let sides = |of: fn(&Pair) -> &Run| point.pairs.iter().all(|pair| of(pair).counters.is_some());
-        if !sides(|pair| &pair.measured) {
-            warnings.push(format!(
-                "{} requests/s: the engine's own counters are not known, so prefix hits and preemptions are not judged",
-                point.offered_rps
-            ));
-        }
-    }
-    if points.iter().flat_map(|point| &point.pairs).any(|pair| !capacity::trends_known(pair)) {
-        warnings.push(
-            "the queue's trend is not known in every run: there the gates are compared without it".to_owned(),
-        );
-    }
-    warnings
 }

@@ -48,7 +48,8 @@ fn point(offered_rps: f64, factors: &[f64], grows: bool) -> Point {
 
 fn judged(points: &[Point], invalid: &[String]) -> Verdict {
     let facts = EngineFacts::default();
-    let evidence = Evidence { points, predicted_only: &[], references: &[], invalid, facts: &facts };
+    let evidence =
+        Evidence { points, predicted_only: &[], references: &[], invalid, facts: &facts, expected: &facts };
     judge(&evidence, &Tolerance::default()).unwrap()
 }
 
@@ -98,8 +99,14 @@ fn a_fleet_without_live_replicas_is_said_to_be_unvalidated() {
     let points = [point(1.0, &[1.0; 3], false)];
     let only = [(4, 4.0, run("4 replicas", 1.0, false).report)];
     let facts = EngineFacts::default();
-    let evidence =
-        Evidence { points: &points, predicted_only: &only, references: &[], invalid: &[], facts: &facts };
+    let evidence = Evidence {
+        points: &points,
+        predicted_only: &only,
+        references: &[],
+        invalid: &[],
+        facts: &facts,
+        expected: &facts,
+    };
     let found = judge(&evidence, &Tolerance::default()).unwrap().scale_out;
     assert_eq!(found.fleets[1].agreement, Agreement::Unmeasured);
     assert_eq!((found.predicted_linear, found.measured_linear), (Some(true), None));
@@ -111,8 +118,14 @@ fn runs_of_different_schedules_are_refused() {
     let pair = Pair { predicted: run("a", 1.0, false), measured: run("b", 1.0, false) };
     let points = [Point { replicas: 1, offered_rps: 1.0, pairs: vec![pair] }];
     let facts = EngineFacts::default();
-    let evidence =
-        Evidence { points: &points, predicted_only: &[], references: &[], invalid: &[], facts: &facts };
+    let evidence = Evidence {
+        points: &points,
+        predicted_only: &[],
+        references: &[],
+        invalid: &[],
+        facts: &facts,
+        expected: &facts,
+    };
     assert!(judge(&evidence, &Tolerance::default()).unwrap_err().contains("schedule_hash"));
 }
 

@@ -229,7 +229,7 @@ fn send_lag_limit(tuning: Tuning, loaded: &Loaded) -> f64 {
 }
 
 /// The targets. An address that is none is not shown: it may hold a password.
-fn addresses(option: &str, texts: &[String]) -> Result<Vec<Target>, CommandError> {
+pub fn addresses(option: &str, texts: &[String]) -> Result<Vec<Target>, CommandError> {
     let target =
         |text: &String| Target::parse(text).map_err(|e| CommandError::bad_input(format!("{option}: {e}")));
     texts.iter().map(target).collect()

@@ -14,7 +14,9 @@ pub enum Engine {
     /// Real engines.
     Live {
         /// Where and how.
-        targets: TargetArgs,
+        targets: Box<TargetArgs>,
+        /// Their addresses, as they may be shown.
+        names: Vec<String>,
         /// Replicas behind a single target.
         usual: u32,
     },
@@ -49,7 +51,8 @@ impl Engine {
             )));
         }
         let usual = predicted.manifest.engine.placement.replicas;
-        let engine = Engine::Live { targets: args.targets.clone(), usual };
+        let names = live::addresses("--target", &args.targets.targets)?.iter().map(ToString::to_string).collect();
+        let engine = Engine::Live { targets: Box::new(args.targets.clone()), names, usual };
         if !design.fleets.iter().any(|&replicas| engine.serves(replicas)) {
             return Err(CommandError::bad_input(format!(
                 "--target: found {} of them; expected as many as a fleet of --replicas has, or one with the manifest's {usual} \
@@ -63,10 +66,7 @@ impl Engine {
     /// How outputs call it.
     pub fn name(&self) -> String {
         match self {
-            Engine::Live { targets, .. } => {
-                let names: Vec<String> = targets.targets.iter().map(ToString::to_string).collect();
-                format!("live engine at {}", names.join(", "))
-            }
+            Engine::Live { names, .. } => format!("live engine at {}", names.join(", ")),
             Engine::Simulated { path, loaded, quirks } => format!(
                 "simulated engine of {} (profile {}; {quirks})",
                 path.display(),
@@ -84,7 +84,7 @@ impl Engine {
     /// each, of which the first so many make a smaller fleet.
     pub fn serves(&self, replicas: u32) -> bool {
         match self {
-            Engine::Live { targets, usual } => match targets.targets.len() {
+            Engine::Live { targets, usual, .. } => match targets.targets.len() {
                 1 => replicas == *usual,
                 several => replicas as usize <= several,
             },
@@ -103,6 +103,9 @@ impl Engine {
             _ if !self.serves(replicas) => Ok(None),
             Engine::Live { targets, .. } => {
                 let mut own = targets.clone();
+                if own.replicas.len() == own.targets.len() {
+                    own.replicas.truncate(replicas as usize);
+                }
                 own.targets.truncate(replicas as usize);
                 Ok(Some(Box::new(live::engine(&own, Tuning::default(), predicted)?)))
             }

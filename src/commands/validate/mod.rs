@@ -27,6 +27,7 @@ use scaleproof_pack::record::{Outcome as Ended, Record};
 use scaleproof_pack::report::Report;
 use scaleproof_pack::schedule::Load;
 use scaleproof_pack::verdict::{self, Evidence, Pair, Reference};
+use simulated::{Quirks, Simulated};
 
 /// Where measured runs are kept.
 const LIVE: &str = "live";
@@ -45,9 +46,12 @@ pub fn run(args: &ValidateArgs) -> Outcome {
     let engine = Engine::of(args, &design, &loaded)?;
     let mut study = Study::of(&args.common, "validate", loaded)?;
     let places = study.simulate("predict", &design.all_points())?;
+    study.write_summary()?;
     let predicted = prediction::write(&study, &design, &rule, &engine.name())?;
     let mut sweep = Sweep::new(&study, &design, &engine);
     sweep.make()?;
+    let mut predictor = Simulated::new(&study.loaded, 1, Quirks::default());
+    let expected = predictor.engine().map_err(CommandError::could_not_run)?;
     let only = unmeasured(&study, &places, &sweep.live);
     let evidence = Evidence {
         points: &sweep.points,
@@ -55,6 +59,7 @@ pub fn run(args: &ValidateArgs) -> Outcome {
         references: &sweep.references,
         invalid: &sweep.invalid,
         facts: &sweep.facts,
+        expected: &expected,
     };
     let verdict = verdict::judge(&evidence, &rule).map_err(CommandError::could_not_run)?;
     output::write(&study, &verdict, &predicted, &engine.name())?;
@@ -171,7 +176,11 @@ impl<'a> Sweep<'a> {
         let schedule = point.schedule_of_report(loaded, predicted)?;
         let enough = loaded.scenario.run_config(&loaded.manifest, &loaded.profile, point.replicas).enough;
         let made = arm::measure(experiment, loaded, (&schedule, enough), &world)?;
-        let made = made.ok_or_else(|| self.interrupted())?;
+        let mut made = made.ok_or_else(|| self.interrupted())?;
+        if self.facts.replicas < point.replicas {
+            // A router stands before them: whom it chose is not known.
+            made.1.records.iter_mut().for_each(|record| record.replica = None);
+        }
         arm::keep(&directory, loaded, point, &made)?;
         arm::read(&directory, loaded, &made.0)
     }
@@ -191,8 +200,7 @@ impl<'a> Sweep<'a> {
             self.references.push(found);
             return Ok(());
         }
-        let own = simulated::Quirks::default();
-        let mut predictor = simulated::Simulated::new(loaded, replicas, own);
+        let mut predictor = Simulated::new(loaded, replicas, Quirks::default());
         let world = arm::world(loaded, replicas, false, self.engine.is_live());
         let what = (&schedule, design::REFERENCE_ENOUGH);
         let predicted = arm::measure(&mut predictor, loaded, what, &world)?;

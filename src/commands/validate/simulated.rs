@@ -39,16 +39,16 @@ impl Quirks {
     pub fn parse(texts: &[String], runs: usize) -> Result<Quirks, CommandError> {
         let mut quirks = Quirks::default();
         for text in texts {
-            let fail = |expected: &str| {
+            let fail = |found: &str, expected: &str| {
                 CommandError::bad_input(format!(
-                    "--engine {text}: expected {expected}; scaleproof validate --help lists them"
+                    "--engine {text}: found {found}; expected {expected}; scaleproof validate --help lists them"
                 ))
             };
-            let (name, value) = text.split_once('=').ok_or_else(|| fail("KEY=VALUE"))?;
-            let number: f64 = value.parse().map_err(|_| fail("a number after ="))?;
+            let (name, value) = text.split_once('=').ok_or_else(|| fail("no =", "KEY=VALUE"))?;
+            let number: f64 = value.parse().map_err(|_| fail(value, "a number"))?;
             let within = |low: f64, high: f64| {
                 let inside = (low..=high).contains(&number);
-                if inside { Ok(number) } else { Err(fail(&format!("a number from {low} to {high}"))) }
+                if inside { Ok(number) } else { Err(fail(value, &format!("a number from {low} to {high}"))) }
             };
             match name {
                 "noise" => quirks.noise = within(0.0, 1.0)?,
@@ -56,7 +56,7 @@ impl Quirks {
                 "speed" => quirks.speed = within(0.01, 100.0)?,
                 "network_ms" => quirks.network_ms = within(0.0, 1e6)?,
                 "pinned" => quirks.pinned = within(0.0, 1.0)?,
-                _ => return Err(fail("noise, drift, speed, network_ms or pinned")),
+                _ => return Err(fail(name, "noise, drift, speed, network_ms or pinned")),
             }
         }
         Ok(quirks)

@@ -117,25 +117,29 @@ fn plan(
     }
     let each_s = seconds.iter().sum::<f64>();
     let hours = |repeats: u64| (each_s * repeats as f64 + reference_s * (repeats + 1) as f64) / 3600.0;
-    let asked = design.repeats;
     let json = json!({
         "recommended_repeats": found.repeats,
         "hours_recommended": found.repeats.map(|repeats| hours(repeats as u64)),
-        "repeats": asked,
-        "hours": hours(asked),
+        "repeats": design.repeats,
+        "hours": hours(design.repeats),
         "noise": quirks.noise,
         "metrics": found.rows,
     });
-    let mut text = format!(
-        "a repeat of all points takes {:.0} s, and {reference_s:.0} s of reference point; {asked} repeats take {:.2} h\n",
-        each_s,
-        hours(asked)
+    let text = format!(
+        "a repeat of all points takes {each_s:.0} s, and {reference_s:.0} s of reference point; {} repeats take {:.2} h\n",
+        design.repeats,
+        hours(design.repeats)
     );
-    text += &match found.repeats {
-        Some(repeats) => format!(
-            "recommended: {repeats} repeats, {:.2} h, for an engine with {} of noise between runs and between requests\n",
-            hours(repeats as u64),
-            percent(Some(quirks.noise))
+    Ok((json, text + &plan_text(&found, found.repeats.map(|repeats| hours(repeats as u64)), quirks.noise)))
+}
+
+/// What is recommended, and the metrics that ask for most.
+fn plan_text(found: &verdict::Plan, hours: Option<f64>, noise: f64) -> String {
+    let text = match found.repeats.zip(hours) {
+        Some((repeats, hours)) => format!(
+            "recommended: {repeats} repeats, {hours:.2} h, for an engine with {} of noise between runs and between \
+             requests\n",
+            percent(Some(noise))
         ),
         None => "recommended: none of up to 50 repeats is enough: offer more requests a run, leave out the rates of the \
                  first rows, or widen their tolerances\n"
@@ -152,8 +156,7 @@ fn plan(
     };
     let rows: Vec<Vec<String>> = found.rows.iter().take(LISTED).map(row).collect();
     let headers = ["metric", "sd of a repeat", "tolerance", "repeats", "refuted from"];
-    text += &format!("\nthe most demanding of {} metrics\n{}", found.rows.len(), table(&headers, &rows));
-    Ok((json, text))
+    text + &format!("\nthe most demanding of {} metrics\n{}", found.rows.len(), table(&headers, &rows))
 }
 
 /// How often each verdict was given.
@@ -266,7 +269,14 @@ fn trial_of(
     let mut judged = 0;
     let mut outcomes = [verdict::Outcome::Inconclusive; 2];
     for ((points, references), outcome) in sides.iter().zip(&mut outcomes) {
-        let evidence = Evidence { points, predicted_only: &[], references, invalid: &[], facts: &facts };
+        let evidence = Evidence {
+            points,
+            predicted_only: &[],
+            references,
+            invalid: &[],
+            facts: &facts,
+            expected: &facts,
+        };
         let verdict = verdict::judge(&evidence, rule).map_err(CommandError::could_not_run)?;
         judged = judged.max(verdict.compared.len());
         *outcome = verdict.outcome;
