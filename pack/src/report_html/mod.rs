@@ -4,6 +4,7 @@
 mod axis;
 mod bars;
 mod basis;
+mod calibration;
 mod closed;
 mod frame;
 mod glossary;
@@ -21,6 +22,7 @@ mod table;
 mod tests;
 mod whatif;
 
+pub use calibration::{CalibrationPage, FittedTime, calibration_html};
 pub use closed::{ClosedPage, closed_section};
 pub use plan::{FleetCapacity, FleetVerdict, PlanPage, PlannedPeak, plan_html};
 pub use point::{PointPage, point_html};
