@@ -65,7 +65,9 @@ fn run() -> Result<bool, Box<dyn Error>> {
         let rows = compare(&engine, hidden.noise, swept.spent_s, &calibration.profile)?;
         println!("\n### {}\n", hidden.name);
         settings_text(&hidden, &calibration);
-        println!("| load | number | hidden engine | calibrated profile | error | goal | |\n|---|---|---|---|---|---|---|");
+        println!(
+            "| load | number | hidden engine | calibrated profile | error | goal | |\n|---|---|---|---|---|---|---|"
+        );
         for row in &rows {
             all &= row.met();
             println!("{}", line(row));

@@ -19,8 +19,8 @@ pub mod posterior;
 pub mod recovery;
 pub mod simulated;
 pub mod steps;
+pub mod sweep;
 #[cfg(test)]
 mod testing;
-pub mod sweep;
 pub mod trial;
 pub mod worked_example;

@@ -70,8 +70,10 @@ pub fn compare(
     let scheduler = &truth.truth().scheduler;
     let pool = u64::from(scheduler.usable_blocks()) * u64::from(scheduler.block_size);
     let longest = u64::from(scheduler.max_model_len).min(pool / 4) as u32;
-    let mix: [Class; 2] =
-        [(0.75, 420.min(longest / 4), 70.min(longest / 8)), (0.25, 2600.min(longest / 2), 130.min(longest / 8))];
+    let mix: [Class; 2] = [
+        (0.75, 420.min(longest / 4), 70.min(longest / 8)),
+        (0.25, 2600.min(longest / 2), 130.min(longest / 8)),
+    ];
     let mut engines = [
         // The profile is that of the pace that the engine had in the middle of its sweep: what it drifts to is another
         // engine.
@@ -187,7 +189,11 @@ fn idle(engine: &mut SimulatedEngine, mix: &[Class]) -> Result<(f64, f64), Exper
 }
 
 /// The highest rate at which enough requests are inside both cutoffs, by bisection on one schedule, compressed.
-fn capacity(engine: &mut SimulatedEngine, mix: &[Class], cutoffs: (f64, f64)) -> Result<f64, ExperimentError> {
+fn capacity(
+    engine: &mut SimulatedEngine,
+    mix: &[Class],
+    cutoffs: (f64, f64),
+) -> Result<f64, ExperimentError> {
     let mut passes = |rps: f64| {
         let served = serve(engine, &schedule(mix, rps, 11)?)?;
         let inside = served.pairs.iter().filter(|(ttft, tpot)| *ttft <= cutoffs.0 && *tpot <= cutoffs.1);

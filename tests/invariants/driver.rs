@@ -20,8 +20,11 @@ pub fn sends_what_the_simulator_consumes(mut read: Read) {
     if matches!(read.schedule.load, Load::Closed { .. }) && records.iter().any(refused) {
         return;
     }
-    let mut answers: BTreeMap<(bool, u64), (usize, &Record)> =
-        records.iter().enumerate().map(|(order, record)| ((record.warmup, record.id), (order, record))).collect();
+    let mut answers: BTreeMap<(bool, u64), (usize, &Record)> = records
+        .iter()
+        .enumerate()
+        .map(|(order, record)| ((record.warmup, record.id), (order, record)))
+        .collect();
     let mut dispatch = Dispatch::new(&read.schedule, read.config.enough, Nanos::ZERO);
     let mut ends: BinaryHeap<Reverse<(Nanos, usize, RequestRef)>> = BinaryHeap::new();
     loop {
@@ -32,7 +35,11 @@ pub fn sends_what_the_simulator_consumes(mut read: Read) {
                 let sent = dispatch.take(due.at).expect("its time has come");
                 let place = (sent.request.warmup, sent.request.index);
                 let (order, record) = answers.remove(&place).expect("the simulator sent it too, once");
-                assert_eq!((sent.at, dispatch.planned(sent.request).class), (record.sent, record.class), "{record:?}");
+                assert_eq!(
+                    (sent.at, dispatch.planned(sent.request).class),
+                    (record.sent, record.class),
+                    "{record:?}"
+                );
                 ends.push(Reverse((record.ended, order, sent.request)));
             }
             _ => {

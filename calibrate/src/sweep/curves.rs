@@ -91,9 +91,7 @@ impl Design {
             self.prompts.iter().map(|(tokens, _)| pace.ttft_s + f64::from(*tokens) * pace.token_s).sum();
         let batch = |&(rows, context, _): &Batch| {
             let steps = f64::from(batch_output(rows, context, scheduler));
-            pace.ttft_s
-                + f64::from(rows) * f64::from(context) * pace.token_s
-                + steps * step_s(rows, pace)
+            pace.ttft_s + f64::from(rows) * f64::from(context) * pace.token_s + steps * step_s(rows, pace)
         };
         let disturbance = |&(rows, count, tokens, _): &Disturbed| {
             spacing_s(rows, count * tokens, pace) * f64::from(DISTURBANCES + 2)
@@ -176,7 +174,11 @@ fn coarse(rows: u32) -> bool {
 fn row_ladder(seats: u32) -> Vec<u32> {
     let powers = std::iter::successors(Some(1_u32), |rows| rows.checked_mul(2));
     let mut rows: Vec<u32> = powers.take_while(|rows| *rows <= seats).collect();
-    rows.extend([3, 6, 9, 12, 17, 20, 24, 25, 33, 36, 40, 48, 65, 72, 96, 192, 384].into_iter().filter(|r| *r <= seats));
+    rows.extend(
+        [3, 6, 9, 12, 17, 20, 24, 25, 33, 36, 40, 48, 65, 72, 96, 192, 384]
+            .into_iter()
+            .filter(|r| *r <= seats),
+    );
     rows.push(seats);
     rows.sort_unstable();
     rows.dedup();
@@ -214,7 +216,8 @@ fn spacing_s(rows: u32, tokens: u32, pace: Pace) -> f64 {
 
 /// Output tokens with which all rows of a batch decode together for a window.
 fn batch_output(rows: u32, context: u32, scheduler: &EngineConfig) -> u32 {
-    let budget = scheduler.max_num_batched_tokens.saturating_sub(rows).max(scheduler.max_num_batched_tokens / 8);
+    let budget =
+        scheduler.max_num_batched_tokens.saturating_sub(rows).max(scheduler.max_num_batched_tokens / 8);
     // Rows that come to the API server one after the other are admitted a few at a time.
     let admission = (u64::from(rows) * u64::from(context)).div_ceil(u64::from(budget.max(1)));
     WINDOW + admission.min(4000) as u32 + rows / 16 + 6
@@ -434,7 +437,10 @@ mod tests {
         let long = Design::within(&scheduler, pace(), 600.0).unwrap();
         let short = Design::within(&scheduler, pace(), 60.0).unwrap();
         assert!(long.expected_s <= 600.0 && short.expected_s <= 60.0);
-        assert!(long.passes >= 1 && long.passes * long.prompts.len() as u32 > short.passes * short.prompts.len() as u32);
+        assert!(
+            long.passes >= 1
+                && long.passes * long.prompts.len() as u32 > short.passes * short.prompts.len() as u32
+        );
         assert!(Design::within(&scheduler, pace(), 0.5).is_none());
         assert!(long.batches.iter().any(|(rows, ..)| *rows == 128), "up to the seats");
         assert!(long.prompts.iter().any(|(length, _)| *length == 2048), "the chunk's end");

@@ -16,12 +16,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    const WORDS: [(&'static str, Kind); 4] = [
-        ("prompt", Kind::Prompt),
-        ("decode", Kind::Decode),
-        ("mixed", Kind::Mixed),
-        ("wait", Kind::Wait),
-    ];
+    const WORDS: [(&'static str, Kind); 4] =
+        [("prompt", Kind::Prompt), ("decode", Kind::Decode), ("mixed", Kind::Mixed), ("wait", Kind::Wait)];
 
     /// The word in the table.
     #[must_use]
@@ -115,7 +111,9 @@ pub fn from_csv(file: &str, text: &str) -> Result<Vec<Measurement>, String> {
     }
     let rows = (2..).zip(lines).map(|(number, line)| {
         row(line).ok_or_else(|| {
-            format!("{file}:{number}: found {line:?}; expected finite numbers under {HEAD:?}; restore the file")
+            format!(
+                "{file}:{number}: found {line:?}; expected finite numbers under {HEAD:?}; restore the file"
+            )
         })
     });
     rows.collect()

@@ -88,7 +88,8 @@ impl Form {
             let kinds = CudagraphMode::FullAndPiecewise;
             Cudagraphs::with_default_sizes(kinds, seats, budget, Cudagraphs::CEILING)
         };
-        let mut form = Form { scheduler: scheduler.clone(), graphs: graphs.then(usual), knots: Default::default() };
+        let mut form =
+            Form { scheduler: scheduler.clone(), graphs: graphs.then(usual), knots: Default::default() };
         let mut seen: [Vec<u32>; 3] = Default::default();
         for row in rows.iter().filter(|row| !row.held_out) {
             for shape in steps(row, scheduler).into_iter().flatten() {
@@ -200,9 +201,10 @@ impl Form {
             sizes: Vec::new(),
             ceiling: Cudagraphs::CEILING,
         };
-        let graphs = self.graphs.as_ref().map(|_| {
-            GraphTimes::new(settings, filled(1, [2, 0]), filled(2, [0, 1]), &self.scheduler)
-        });
+        let graphs = self
+            .graphs
+            .as_ref()
+            .map(|_| GraphTimes::new(settings, filled(1, [2, 0]), filled(2, [0, 1]), &self.scheduler));
         StepTime { eager: filled(0, [2, 1]), graphs, host: HostCost::default(), hardware: None }
     }
 

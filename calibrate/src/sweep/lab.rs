@@ -135,7 +135,16 @@ const REFERENCE: (u32, u32) = (64, 48);
 impl<'a> Lab<'a> {
     /// With nothing measured.
     pub fn new(experiment: &'a mut dyn Experiment, monitor: &'a mut dyn Monitor, budget_s: f64) -> Lab<'a> {
-        Lab { experiment, monitor, spent_s: 0.0, budget_s, references: Vec::new(), runs: 0, doubtful: Vec::new(), longest: 0 }
+        Lab {
+            experiment,
+            monitor,
+            spent_s: 0.0,
+            budget_s,
+            references: Vec::new(),
+            runs: 0,
+            doubtful: Vec::new(),
+            longest: 0,
+        }
     }
 
     /// A line for the user.

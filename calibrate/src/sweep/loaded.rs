@@ -50,8 +50,8 @@ pub fn measure(
     let mut points = Vec::new();
     let Some(rps) = throughput_rps(&answers) else { return Ok(points) };
     points.extend(point(format!("{clients} in flight"), closed, &answers));
-    let gaps = gamma_gaps(count, 1.0, 1)
-        .map_err(|error| SweepError::Unusable(format!("arrivals: {error}")))?;
+    let gaps =
+        gamma_gaps(count, 1.0, 1).map_err(|error| SweepError::Unusable(format!("arrivals: {error}")))?;
     let arrivals = stretched_arrivals(&gaps, OFFERED * rps);
     let mut open = list(&|i| arrivals.get(i).copied())?.open(RATE_MAX_RPS);
     open.shared_prefixes = false;

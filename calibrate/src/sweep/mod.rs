@@ -156,7 +156,10 @@ pub fn sweep(
 /// Notes the experiments that failed the client's own checks.
 fn believed(runs: u64, doubtful: &[String], notes: &mut Vec<String>) -> Result<(), SweepError> {
     let Some(first) = doubtful.first() else { return Ok(()) };
-    let text = format!("{} of {runs} experiments failed the client's own checks, the first: {first}", doubtful.len());
+    let text = format!(
+        "{} of {runs} experiments failed the client's own checks, the first: {first}",
+        doubtful.len()
+    );
     // Bursts are late by nature, and short runs are not steady; most are neither.
     if doubtful.len() as u64 * 2 > runs {
         return Err(SweepError::Unusable(format!(

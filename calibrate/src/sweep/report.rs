@@ -51,7 +51,10 @@ fn write(out: &mut String, swept: &Swept, calibration: &Calibration) -> std::fmt
     }
     if let Some(misfit) = calibration.misfit {
         writeln!(out, "\n## Loaded points, the simulator in the loop\n")?;
-        writeln!(out, "Misfit {misfit:.2} per number (about 1 if the model is right, at most {MISFIT_MAX}).\n")?;
+        writeln!(
+            out,
+            "Misfit {misfit:.2} per number (about 1 if the model is right, at most {MISFIT_MAX}).\n"
+        )?;
         writeln!(out, "| | measured | simulated | error |\n|---|---|---|---|")?;
         for residual in &profile.provenance.residuals {
             let error = 100.0 * (residual.fitted / residual.target - 1.0);
@@ -59,7 +62,10 @@ fn write(out: &mut String, swept: &Swept, calibration: &Calibration) -> std::fmt
             writeln!(out, "| {} | {measured} | {fitted} | {error:+.1} % |", residual.metric)?;
         }
     }
-    writeln!(out, "\n## The largest residuals\n\n| | measured ms | fitted ms | error | samples | outliers |\n|---|---|---|---|---|---|")?;
+    writeln!(
+        out,
+        "\n## The largest residuals\n\n| | measured ms | fitted ms | error | samples | outliers |\n|---|---|---|---|---|---|"
+    )?;
     let mut judged: Vec<_> = calibration.judged.iter().collect();
     judged.sort_by(|a, b| b.relative_error().abs().total_cmp(&a.relative_error().abs()));
     for judged in judged.into_iter().take(20) {

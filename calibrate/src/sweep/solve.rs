@@ -126,13 +126,14 @@ impl Solved {
         for judged in fitted() {
             let Some(features) = self.form.features(&judged.row) else { continue };
             let parts = self.form.parts(&features, &self.fit.coefficients);
-            let shares = DVector::from_iterator(width, parts.iter().map(|part| part / judged.fitted_us.max(1e-9)));
+            let shares =
+                DVector::from_iterator(width, parts.iter().map(|part| part / judged.fitted_us.max(1e-9)));
             let sd = judged.row.relative_sd.hypot(usual).hypot(MODEL_SD);
             gram += &shares * shares.transpose() / (sd * sd);
         }
         let covariance = gram.try_inverse().and_then(Cholesky::new).map(|cholesky| cholesky.l());
-        let deviations = covariance
-            .unwrap_or_else(|| DMatrix::from_diagonal(&DVector::from_element(width, PRIOR_SD)));
+        let deviations =
+            covariance.unwrap_or_else(|| DMatrix::from_diagonal(&DVector::from_element(width, PRIOR_SD)));
         let factor = |i: usize| Factor {
             knob: Knob::ALL[i],
             prior_sd: PRIOR_SD,
@@ -150,7 +151,11 @@ pub fn errors_by_kind(judged: &[Judged], held_out: bool) -> Vec<FitError> {
         let of = judged.iter().filter(|j| j.row.kind == kind && j.row.held_out == held_out);
         let errors: Vec<f64> = of.map(|j| j.relative_error().abs()).collect();
         let median_relative = rounded(median(&errors)?, 3);
-        Some(FitError { kind: format!("{} step{suffix}", kind.word()), count: errors.len() as u32, median_relative })
+        Some(FitError {
+            kind: format!("{} step{suffix}", kind.word()),
+            count: errors.len() as u32,
+            median_relative,
+        })
     };
     [Kind::Prompt, Kind::Decode, Kind::Mixed].into_iter().filter_map(of_kind).collect()
 }

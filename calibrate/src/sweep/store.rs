@@ -14,10 +14,8 @@ const FORMAT: &str = "scaleproof sweep 1";
 /// The longest request of a stored point, in tokens: sums of a few of them stay inside 32 bits.
 const TOKENS_MAX: u64 = 1 << 28;
 
-const METRICS: [(&str, Metric); 2] = [
-    ("ttft_mean_ms", Metric::Ttft(Statistic::Mean)),
-    ("tpot_mean_ms", Metric::Tpot(Statistic::Mean)),
-];
+const METRICS: [(&str, Metric); 2] =
+    [("ttft_mean_ms", Metric::Ttft(Statistic::Mean)), ("tpot_mean_ms", Metric::Tpot(Statistic::Mean))];
 
 impl Swept {
     /// As JSON.
@@ -45,10 +43,15 @@ impl Swept {
     /// The first thing that is not as [`Swept::to_json`] writes it.
     pub fn from_json(file: &str, text: &str) -> Result<Swept, String> {
         let value: Value = serde_json::from_str(text).map_err(|error| {
-            format!("{file}: found no JSON ({error}); expected a sweep as `calibrate` writes it; restore the file")
+            format!(
+                "{file}: found no JSON ({error}); expected a sweep as `calibrate` writes it; restore the file"
+            )
         })?;
         let fault = |field: &str| {
-            format!("{file}: {field}: found {}; expected it as `calibrate` writes it; restore the file", value[field])
+            format!(
+                "{file}: {field}: found {}; expected it as `calibrate` writes it; restore the file",
+                value[field]
+            )
         };
         if value["format"] != FORMAT {
             return Err(fault("format"));
@@ -57,7 +60,9 @@ impl Swept {
             serde_json::from_value(value["scheduler"].clone()).map_err(|_| fault("scheduler"))?;
         if let Some(wrong) = scheduler.check().first() {
             let (field, found, expected) = (wrong.field, &wrong.found, &wrong.expected);
-            return Err(format!("{file}: scheduler.{field}: found {found}; expected {expected}; restore the file"));
+            return Err(format!(
+                "{file}: scheduler.{field}: found {found}; expected {expected}; restore the file"
+            ));
         }
         let text = |field: &str| value[field].as_str().map(str::to_owned);
         let list = |field: &str| value[field].as_array().ok_or_else(|| fault(field));

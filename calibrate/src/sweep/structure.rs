@@ -1,7 +1,7 @@
 //! What an engine's scheduler is set to, found from outside: seats, token budget, prefix cache, KV blocks.
 
-use super::lab::{Answer, Ask, Lab, SweepError, gaps_us};
 use super::data::median;
+use super::lab::{Answer, Ask, Lab, SweepError, gaps_us};
 use scaleproof_pack::experiment::EngineFacts;
 use scaleproof_sim::engine::EngineConfig;
 
@@ -56,7 +56,11 @@ pub fn pace(lab: &mut Lab<'_>, longest: u32) -> Result<Pace, SweepError> {
             "the first prompts: found no answer to one of 16 or {long} tokens; expected both to be served"
         )));
     }
-    Ok(Pace { step_s, token_s: ((long_s - short_s) / f64::from(long - 16)).max(step_s * 1e-4), ttft_s: short_s })
+    Ok(Pace {
+        step_s,
+        token_s: ((long_s - short_s) / f64::from(long - 16)).max(step_s * 1e-4),
+        ttft_s: short_s,
+    })
 }
 
 /// Finds every setting, as far as time allows.
@@ -71,11 +75,16 @@ pub fn find(lab: &mut Lab<'_>, facts: &EngineFacts, pace: Pace) -> Result<Found,
     notes.push(format!("max_model_len {}: {told}", scheduler.max_model_len));
     scheduler.block_size = facts.block_size.unwrap_or(16);
     if facts.block_size.is_none() {
-        notes.push("block_size 16: not told, the usual one is taken; the pool's tokens are measured".to_owned());
+        notes.push(
+            "block_size 16: not told, the usual one is taken; the pool's tokens are measured".to_owned(),
+        );
     }
     let (seats, at_least) = seats(lab, scheduler.max_model_len)?;
     scheduler.max_num_seqs = seats;
-    notes.push(format!("max_num_seqs {seats}: {}measured by a burst", if at_least { "at least, " } else { "" }));
+    notes.push(format!(
+        "max_num_seqs {seats}: {}measured by a burst",
+        if at_least { "at least, " } else { "" }
+    ));
     let chunks = Chunks { pace, longest: scheduler.max_model_len };
     chunks.find(lab, &mut scheduler, &mut notes)?;
     scheduler.enable_prefix_caching = prefix_cache(lab, pace, scheduler.max_model_len)?;
@@ -216,9 +225,10 @@ impl Chunks {
 /// Steps that the later requests' prompts took, seen by the first one's tokens. None if they were not served.
 fn chunk_steps(answers: &[Answer]) -> Option<u32> {
     let (stream, prompts) = answers.split_first().filter(|(stream, _)| stream.index == 0)?;
-    let last = prompts.iter().filter_map(|prompt| prompt.tokens_s.first()).fold(None, |most: Option<f64>, at| {
-        Some(most.map_or(*at, |most| most.max(*at)))
-    })?;
+    let last = prompts
+        .iter()
+        .filter_map(|prompt| prompt.tokens_s.first())
+        .fold(None, |most: Option<f64>, at| Some(most.map_or(*at, |most| most.max(*at))))?;
     let gaps = gaps_us(&stream.tokens_s);
     let usual = median(&gaps)?;
     let end = nearest(&stream.tokens_s, last)?;
@@ -242,8 +252,7 @@ pub fn nearest(times_s: &[f64], at: f64) -> Option<usize> {
 fn prefix_cache(lab: &mut Lab<'_>, pace: Pace, longest: u32) -> Result<bool, SweepError> {
     let wanted = (4.0 * (pace.step_s + pace.ttft_s) / pace.token_s).clamp(256.0, 8192.0) as u32;
     let input = wanted.min(longest / 2).max(64);
-    let asks: Vec<Ask> =
-        (0..6).map(|i| Ask { prompt: Some(i / 2), ..Ask::new(None, input, 1) }).collect();
+    let asks: Vec<Ask> = (0..6).map(|i| Ask { prompt: Some(i / 2), ..Ask::new(None, input, 1) }).collect();
     let answers = lab.closed(1, &asks)?;
     let ttft = |again: usize| {
         let of: Vec<f64> = answers.iter().filter(|a| a.index % 2 == again).map(Answer::ttft_s).collect();
@@ -289,7 +298,8 @@ fn blocks(
             notes.push(format!("num_blocks {blocks}: told; filling the pool is not possible in the time"));
         }
         (None, _, Some(found)) => {
-            scheduler.num_blocks = (found / u64::from(size)).min(u64::from(EngineConfig::NUM_BLOCKS_MAX) - 1) as u32 + 1;
+            scheduler.num_blocks =
+                (found / u64::from(size)).min(u64::from(EngineConfig::NUM_BLOCKS_MAX) - 1) as u32 + 1;
             notes.push(format!("num_blocks {}: measured, room for {found} tokens", scheduler.num_blocks));
         }
         (None, _, None) => {
@@ -375,7 +385,8 @@ mod tests {
 
     #[test]
     fn requests_at_once_are_those_between_their_tokens() {
-        let answers = [answer(0, &[1.0, 2.0]), answer(1, &[1.0, 3.0]), answer(2, &[2.5, 4.0]), answer(3, &[])];
+        let answers =
+            [answer(0, &[1.0, 2.0]), answer(1, &[1.0, 3.0]), answer(2, &[2.5, 4.0]), answer(3, &[])];
         assert_eq!(most_at_once(&answers), 2);
     }
 

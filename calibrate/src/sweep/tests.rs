@@ -50,8 +50,12 @@ fn a_hidden_engine_is_found_from_outside() {
     let stored = Swept::from_json("s.json", &swept.to_json().to_string()).unwrap();
     let again = fit(&stored, "found").unwrap().profile.step_time;
     let shape = BatchShape { tokens: 20, rows: 20, sampled: 20, decode_context: 9000, ..Default::default() };
-    let times = [again, calibration.profile.step_time.clone()].map(|model| model.duration(&shape, true).unwrap());
-    assert!((times[0].seconds() / times[1].seconds() - 1.0).abs() < 1e-3, "a stored sweep fits alike: {times:?}");
+    let times =
+        [again, calibration.profile.step_time.clone()].map(|model| model.duration(&shape, true).unwrap());
+    assert!(
+        (times[0].seconds() / times[1].seconds() - 1.0).abs() < 1e-3,
+        "a stored sweep fits alike: {times:?}"
+    );
     let text = calibration.profile.to_yaml(&[]);
     let read = Profile::parse("found.yaml", &text).unwrap();
     assert_eq!(read.step_time, calibration.profile.step_time);

@@ -4,7 +4,7 @@ mod args;
 mod line;
 mod point;
 
-pub use args::LiveArgs;
+pub use args::{EndpointArg, LiveArgs, TargetArgs};
 
 use crate::args::Format;
 use crate::args::ScenarioArgs;
@@ -15,7 +15,6 @@ use crate::point::{Point, World};
 use crate::progress::interrupted;
 use crate::report_text;
 use crate::study::{Study, exit_by_gate, print_out, shown};
-use args::TargetArgs;
 use point::Live;
 use scaleproof_pack::experiment::ExperimentError;
 use scaleproof_pack::report::{Origin, Report, SystemFacts};
@@ -207,7 +206,10 @@ fn send_lag_limit(args: &LiveArgs, loaded: &Loaded) -> f64 {
     args.max_send_lag_ms.unwrap_or(SEND_LAG_MS.max(SEND_LAG_SHARE * smallest))
 }
 
-fn tls(args: &TargetArgs) -> Result<Option<std::sync::Arc<scaleproof_validate::TlsConfig>>, CommandError> {
+/// What targets that speak TLS need.
+pub fn tls(
+    args: &TargetArgs,
+) -> Result<Option<std::sync::Arc<scaleproof_validate::TlsConfig>>, CommandError> {
     let pem = args.ca.as_deref().map(read_bytes).transpose()?;
     if !args.targets.iter().any(|target| target.tls) && pem.is_none() {
         return Ok(None);
@@ -218,7 +220,7 @@ fn tls(args: &TargetArgs) -> Result<Option<std::sync::Arc<scaleproof_validate::T
 }
 
 /// The bearer token. What goes wrong with it is said without it.
-fn token(args: &TargetArgs) -> Result<Option<String>, CommandError> {
+pub fn token(args: &TargetArgs) -> Result<Option<String>, CommandError> {
     let text = match (&args.token_file, &args.token_env) {
         (Some(path), _) => crate::files::read_text(path)?,
         (None, Some(name)) => std::env::var(name).map_err(|error| {
