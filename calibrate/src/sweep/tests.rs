@@ -42,7 +42,8 @@ fn a_hidden_engine_is_found_from_outside() {
     let calibration = fit(&swept, "found").unwrap();
     assert_eq!(calibration.profile.scheduler.async_scheduling, truth.scheduler.async_scheduling);
     for error in &calibration.profile.provenance.fit_errors {
-        assert!(error.median_relative < 0.02, "{error:?}");
+        // A single step varies by 2 %.
+        assert!(error.median_relative < 0.03, "{error:?}");
     }
     let compared = compare(&hidden, noise, swept.spent_s, &calibration.profile).unwrap();
     let missed: Vec<_> = compared.iter().filter(|row| !row.met()).collect();
@@ -81,19 +82,23 @@ fn an_engine_that_drifts_away_is_refused() {
 
 #[test]
 fn a_sweep_ends_when_the_user_stops_it_and_too_short_a_time_is_refused() {
-    struct After(u32);
+    /// Stops so many experiments after the plan.
+    struct After(u32, bool);
     impl Monitor for After {
+        fn say(&mut self, line: &str) {
+            self.1 |= line.starts_with("plan:");
+        }
         fn spent(&mut self, _spent_s: f64, _budget_s: f64) {
-            self.0 = self.0.saturating_sub(1);
+            self.0 = self.0.saturating_sub(u32::from(self.1));
         }
         fn stop(&mut self) -> bool {
             self.0 == 0
         }
     }
     let engine = || SimulatedEngine::new(small(), Noise::default());
-    let stopped = sweep(&mut engine(), &settings(60.0), &mut After(3)).unwrap_err();
+    let stopped = sweep(&mut engine(), &settings(60.0), &mut After(1, true)).unwrap_err();
     assert_eq!(stopped, SweepError::Stopped, "nothing to keep yet");
-    let kept = sweep(&mut engine(), &settings(60.0), &mut After(120)).unwrap();
+    let kept = sweep(&mut engine(), &settings(60.0), &mut After(10, false)).unwrap();
     assert!(kept.stopped && !kept.rows.is_empty() && kept.loaded.is_empty());
     let short = sweep(&mut engine(), &settings(0.5), &mut Quiet).unwrap_err().to_string();
     assert!(short.contains("--budget"), "{short}");
