@@ -30,14 +30,16 @@ pub fn run(args: &CalibrateArgs) -> Outcome {
     if !args.from.is_empty() {
         return from(args);
     }
-    let claim = output_directory(args.report.as_deref(), "calibrate", false)?;
+    let claim = || output_directory(args.report.as_deref(), "calibrate", false);
     match &args.simulate {
         None => {
-            let swept = measure(&mut live(args)?, args)?;
+            let (mut engine, claim) = (live(args)?, claim()?);
+            let swept = measure(&mut engine, args)?;
             finish(args, &swept, &claim.path, None)
         }
         Some(path) => {
             let truth = Profile::parse(&shown(path), &read_text(path)?).map_err(CommandError::bad_input)?;
+            let claim = claim()?;
             let noise = Noise { step_sd: args.noise, ..Noise::default() };
             let mut engine = SimulatedEngine::new(truth, noise);
             if args.hide_blocks {
