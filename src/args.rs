@@ -3,6 +3,7 @@
 use crate::commands::emulate::EmulateArgs;
 use crate::commands::failure_test::args::FailureTestArgs;
 use crate::commands::compare_policies::ComparePoliciesArgs;
+use crate::commands::calibrate::CalibrateArgs;
 use crate::commands::init::InitArgs;
 use crate::commands::live::LiveArgs;
 use crate::commands::model::ModelArgs;
@@ -39,6 +40,10 @@ pub enum Command {
     ///
     /// Example: scaleproof live scenarios/tp2-dp4 --target http://localhost:8000 --rps 16,20,24
     Live(Box<LiveArgs>),
+    /// Measure an engine from outside within a time budget, and write its profile with its error and its region
+    ///
+    /// Example: scaleproof calibrate --target http://localhost:8000 --budget 15 --out models/mine.yaml
+    Calibrate(Box<CalibrateArgs>),
     /// Find the highest offered rate that passes every gate, and the gate that fails first above it
     ///
     /// Example: scaleproof capacity scenarios/tp2-dp4 --refined --repeats 5
@@ -141,6 +146,7 @@ impl Command {
             Command::Simulate(_)
             | Command::Sweep(_)
             | Command::Live(_)
+            | Command::Calibrate(_)
             | Command::Capacity(_)
             | Command::Plan(_)
             | Command::Size(_)

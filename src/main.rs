@@ -38,6 +38,7 @@ fn main() -> ExitCode {
     let outcome = match &cli.command {
         Command::Simulate(args) => commands::simulate::run(args),
         Command::Sweep(args) => commands::sweep::run(args),
+        Command::Calibrate(args) => commands::calibrate::run(args),
         Command::Live(args) => commands::live::run(args),
         Command::Capacity(args) => commands::capacity::run(args),
         Command::Plan(args) => commands::plan::run(args),

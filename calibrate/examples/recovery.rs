@@ -62,7 +62,7 @@ fn run() -> Result<bool, Box<dyn Error>> {
         if verbose {
             println!("{}", report::markdown(&swept, &calibration));
         }
-        let rows = compare(&engine, hidden.noise, &calibration.profile)?;
+        let rows = compare(&engine, hidden.noise, swept.spent_s, &calibration.profile)?;
         println!("\n### {}\n", hidden.name);
         settings_text(&hidden, &calibration);
         println!(

@@ -56,13 +56,15 @@ const ATTAINMENT: f64 = 0.95;
 /// A class of the mix: share, prompt tokens, output tokens; lengths spread by a half to either side.
 type Class = (f64, u32, u32);
 
-/// Serves held-out loads by both and compares: three rates of a mix of two classes, and the capacity.
+/// Serves held-out loads by both and compares: three rates of a mix of two classes, and the capacity. `spent_s`: what the
+/// sweep took.
 ///
 /// # Errors
 /// A run that could not be made.
 pub fn compare(
     truth: &SimulatedEngine,
     noise: Noise,
+    spent_s: f64,
     fitted: &Profile,
 ) -> Result<Vec<Compared>, ExperimentError> {
     let scheduler = &truth.truth().scheduler;
@@ -73,10 +75,16 @@ pub fn compare(
         (0.25, 2600.min(longest / 2), 130.min(longest / 8)),
     ];
     let mut engines = [
-        // The profile is that of the pace that the engine had: what it drifts to is another engine.
+        // The profile is that of the pace that the engine had in the middle of its sweep: what it drifts to is another
+        // engine.
         SimulatedEngine::new(
             truth.truth().clone(),
-            Noise { seed: noise.seed.wrapping_add(1000), drift_per_hour: 0.0, ..noise },
+            Noise {
+                seed: noise.seed.wrapping_add(1000),
+                slower: noise.slower + noise.drift_per_hour * spent_s / 7200.0,
+                drift_per_hour: 0.0,
+                ..noise
+            },
         ),
         SimulatedEngine::new(fitted.clone(), Noise::default()),
     ];
@@ -230,7 +238,7 @@ pub fn hidden_engines(fixture: &Profile) -> Result<Vec<Hidden>, String> {
     few.scheduler.num_blocks = 1200;
     few.scheduler.max_num_seqs = 64;
     few.scheduler.max_model_len = 8192;
-    let noisy = Noise { step_sd: 0.04, hiccups: 0.002, drift_per_hour: 0.1, seed: 6 };
+    let noisy = Noise { step_sd: 0.04, hiccups: 0.002, drift_per_hour: 0.1, seed: 6, slower: 0.0 };
     Ok(vec![
         of("fixture", fixture.clone(), quiet(1), false),
         of(

@@ -25,6 +25,8 @@ pub struct Noise {
     pub step_sd: f64,
     /// Share of the steps that take [`Noise::HICCUP`] times as long.
     pub hiccups: f64,
+    /// What every step takes longer, as a share.
+    pub slower: f64,
     /// What a step takes longer after an hour, as a share: a machine that grows warm.
     pub drift_per_hour: f64,
     /// Of the random numbers.
@@ -40,7 +42,7 @@ impl Noise {
         let mut chance = stream(self.seed, run, "step noise");
         let mut hiccup = stream(self.seed, run, "hiccups");
         Box::new(move |now: Nanos| {
-            let drift = 1.0 + self.drift_per_hour * (from_s + now.seconds()) / 3600.0;
+            let drift = 1.0 + self.slower + self.drift_per_hour * (from_s + now.seconds()) / 3600.0;
             let varied = (self.step_sd * normal(&mut chance)).exp();
             let stalled = hiccup.random::<f64>() < self.hiccups;
             (drift * varied * if stalled { Noise::HICCUP } else { 1.0 }).max(1e-3)

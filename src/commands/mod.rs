@@ -3,6 +3,7 @@
 pub mod accuracy;
 pub mod analyze;
 pub mod bench;
+pub mod calibrate;
 pub mod capacity;
 pub mod compare;
 pub mod emulate;

@@ -54,7 +54,7 @@ impl Design {
     }
 
     fn reaching(scheduler: &EngineConfig, reach: u32, pool: u64, pace: Pace, time_s: f64) -> Design {
-        let chunk = alone_chunk(scheduler);
+        let chunk = scheduler.max_num_batched_tokens;
         let mut lengths: Vec<u32> = halves(16).take_while(|length| *length <= reach).collect();
         // Where a prompt's chunks end: one token more is another step.
         lengths.extend([chunk, chunk + chunk / 8, 2 * chunk].into_iter().filter(|length| *length <= reach));
@@ -152,8 +152,8 @@ impl Design {
     }
 }
 
-/// Tokens of a prompt alone that one step computes.
-fn alone_chunk(scheduler: &EngineConfig) -> u32 {
+/// Tokens of one prompt among other requests that one step computes, about.
+fn chunk_among_others(scheduler: &EngineConfig) -> u32 {
     match scheduler.long_prefill_token_threshold {
         0 => scheduler.max_num_batched_tokens,
         threshold => threshold.min(scheduler.max_num_batched_tokens),
@@ -186,7 +186,7 @@ fn row_ladder(seats: u32) -> Vec<u32> {
 }
 
 fn disturbed(scheduler: &EngineConfig, reach: u32) -> Vec<Disturbed> {
-    let chunk = alone_chunk(scheduler);
+    let chunk = chunk_among_others(scheduler);
     let budget = scheduler.max_num_batched_tokens;
     let mut list = Vec::new();
     for rows in [2, 16, 64].into_iter().filter(|rows| *rows <= scheduler.max_num_seqs) {
@@ -325,7 +325,7 @@ fn mixed(
     // In one of the batches long, so that what decode rows read beside a prompt has a price.
     let long = if rows == 16 { 1024.min(scheduler.max_model_len / 8) } else { 48 };
     let context = long.max(16);
-    let begin = pace.ttft_s + f64::from(rows * context) * pace.token_s + 6.0 * step_s(rows, pace);
+    let begin = pace.ttft_s + 1.5 * f64::from(rows * context) * pace.token_s + 6.0 * step_s(rows, pace);
     let total_s = begin + f64::from(DISTURBANCES + 1) * spacing;
     let output = ((total_s / pace.step_s).min(20_000.0) as u32).clamp(WINDOW, scheduler.max_model_len / 2);
     let mut asks = vec![Ask::new(Some(0.0), context, output); rows as usize];
@@ -361,12 +361,12 @@ fn mixed(
     Ok(found)
 }
 
-/// Tokens of a prompt in each of its steps beside decode rows; alone for none.
+/// Tokens of a prompt in each of its steps beside decode rows; alone for none, and then no threshold holds.
 pub fn chunk_sizes(tokens: u32, rows: u32, scheduler: &EngineConfig) -> Vec<u32> {
     let room = scheduler.max_num_batched_tokens.saturating_sub(rows).max(1);
     let each = match scheduler.long_prefill_token_threshold {
-        0 => room,
-        threshold => threshold.min(room),
+        threshold if threshold > 0 && rows > 0 => threshold.min(room),
+        _ => room,
     };
     let mut left = tokens;
     let mut chunks = Vec::new();
@@ -398,14 +398,15 @@ fn disturbance(streams: &[Answer], prompts: &[&Answer], count: usize, chunks: us
     let end = nearest(&stream.tokens_s, late)?;
     let begin = end.checked_sub(chunks)?;
     let (from_s, to_s) = (*stream.tokens_s.get(begin)?, *stream.tokens_s.get(end)?);
+    let sent_s = prompts.first()?.sent_s;
+    // A prompt that comes among the streams' own prompts shares its steps with them.
     let decoding = |answer: &Answer| {
         let (first, last) = (answer.tokens_s.first(), answer.tokens_s.last());
-        first.zip(last).is_some_and(|(first, last)| *first <= from_s + usual_us / 2e6 && *last > to_s)
+        first.zip(last).is_some_and(|(first, last)| *first <= sent_s && *last > to_s)
     };
     if !same || !streams.iter().all(decoding) {
         return None;
     }
-    let sent_s = prompts.first()?.sent_s;
     let contexts = stream.tokens_s[begin..end].iter().map(|at| context_at(streams, at + usual_us / 4e6));
     Some(Disturbance {
         sent_s,
@@ -452,6 +453,7 @@ mod tests {
         assert_eq!(chunk_sizes(5000, 48, &scheduler), [2000, 2000, 1000]);
         let bounded = EngineConfig { long_prefill_token_threshold: 1024, ..scheduler };
         assert_eq!(chunk_sizes(2048, 48, &bounded), [1024, 1024]);
+        assert_eq!(chunk_sizes(2048, 0, &bounded), [2048], "alone it has the whole budget");
         assert_eq!(chunk_sizes(0, 48, &bounded), [0; 0]);
     }
 

@@ -59,8 +59,8 @@ fn steps(row: &Measurement, scheduler: &EngineConfig) -> Option<Vec<Shape>> {
 const COMMON: usize = 3;
 /// Columns of attention: decode context, pairs, prefill context.
 const ATTENTION: usize = 3;
-/// Knots closer than this are one.
-const KNOT_RATIO: f64 = 1.12;
+/// A batch closer than this to a round one is no knot.
+const KNOT_RATIO: f64 = 1.3;
 
 /// Where each coefficient stands.
 #[derive(Clone, Debug, PartialEq)]
@@ -221,18 +221,25 @@ impl Form {
     }
 }
 
-/// Sorted, each once, those too close to the one before left out; the last one stays.
+/// Sorted, each once: the powers of two and their threes, where kernels and graphs change; others only far from those;
+/// and the largest.
 fn thinned(mut tokens: Vec<u32>) -> Vec<u32> {
     tokens.sort_unstable();
     tokens.dedup();
-    let mut kept: Vec<u32> = Vec::new();
-    for &n in &tokens {
-        if kept.last().is_none_or(|last| f64::from(n) >= KNOT_RATIO * f64::from(*last)) {
-            kept.push(n);
+    let round = |n: u32| matches!(n >> n.trailing_zeros().min(31), 1 | 3);
+    let mut kept: Vec<u32> = tokens.iter().copied().filter(|n| *n > 0 && round(*n)).collect();
+    for &n in tokens.iter().filter(|n| **n > 0) {
+        let at = kept.partition_point(|knot| *knot < n);
+        let near = |knot: &u32| f64::from(n.max(*knot)) < KNOT_RATIO * f64::from(n.min(*knot));
+        let neighbours = [at.checked_sub(1).and_then(|i| kept.get(i)), kept.get(at)];
+        if !neighbours.into_iter().flatten().any(near) {
+            kept.insert(at, n);
         }
     }
-    if let (Some(most), Some(last)) = (tokens.last(), kept.last_mut()) {
-        *last = *most;
+    if let (Some(most), Some(last)) = (tokens.last(), kept.last())
+        && most > last
+    {
+        kept.push(*most);
     }
     kept
 }
@@ -260,6 +267,6 @@ mod tests {
         assert_eq!(hats(&[10, 20], 15), [(0, 0.5), (1, 0.5)]);
         assert_eq!(hats(&[10, 20], 5), [(0, 1.0)]);
         assert_eq!(hats(&[10, 20], 25), [(1, 1.0)]);
-        assert_eq!(thinned(vec![100, 1, 2, 104, 105, 100]), [1, 2, 105]);
+        assert_eq!(thinned(vec![250, 1, 2, 256, 270, 11, 0, 11, 300]), [1, 2, 11, 256, 300]);
     }
 }

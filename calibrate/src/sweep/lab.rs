@@ -14,8 +14,6 @@ use std::fmt;
 pub enum SweepError {
     /// The engine could not be reached, or a run not be made.
     Experiment(ExperimentError),
-    /// A run failed its self-checks.
-    Invalid(Vec<String>),
     /// What was measured cannot be used: what was found, what was expected, what to do.
     Unusable(String),
     /// The user asked to stop.
@@ -26,9 +24,6 @@ impl fmt::Display for SweepError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SweepError::Experiment(error) => error.fmt(f),
-            SweepError::Invalid(checks) => {
-                write!(f, "the run: found {}; expected a run that can be believed", checks.join("; "))
-            }
             SweepError::Unusable(text) => f.write_str(text),
             SweepError::Stopped => f.write_str("interrupted: found a request to stop"),
         }
@@ -126,8 +121,11 @@ pub struct Lab<'a> {
     pub budget_s: f64,
     /// The reference point's runs.
     pub references: Vec<Reference>,
-    runs: u64,
-    /// The largest batch-independent numbers that were visited: prompt tokens with their output.
+    /// Experiments so far.
+    pub runs: u64,
+    /// What failed of those that did not pass the client's own checks.
+    pub doubtful: Vec<String>,
+    /// Tokens of the longest request, prompt and output.
     pub longest: u32,
 }
 
@@ -137,7 +135,16 @@ const REFERENCE: (u32, u32) = (64, 48);
 impl<'a> Lab<'a> {
     /// With nothing measured.
     pub fn new(experiment: &'a mut dyn Experiment, monitor: &'a mut dyn Monitor, budget_s: f64) -> Lab<'a> {
-        Lab { experiment, monitor, spent_s: 0.0, budget_s, references: Vec::new(), runs: 0, longest: 0 }
+        Lab {
+            experiment,
+            monitor,
+            spent_s: 0.0,
+            budget_s,
+            references: Vec::new(),
+            runs: 0,
+            doubtful: Vec::new(),
+            longest: 0,
+        }
     }
 
     /// A line for the user.
@@ -148,9 +155,10 @@ impl<'a> Lab<'a> {
     /// Sends requests at their times.
     ///
     /// # Errors
-    /// A run that could not be made or not be believed, or a request to stop.
+    /// A run that could not be made, or a request to stop.
     pub fn open(&mut self, asks: &[Ask]) -> Result<Vec<Answer>, SweepError> {
-        let schedule = self.list(asks)?.open(RATE_MAX_RPS);
+        let mut schedule = self.list(asks)?.open(RATE_MAX_RPS);
+        schedule.shared_prefixes = asks.iter().any(|ask| ask.prompt.is_some());
         self.run(schedule)
     }
 
@@ -159,7 +167,8 @@ impl<'a> Lab<'a> {
     /// # Errors
     /// As [`Lab::open`].
     pub fn closed(&mut self, clients: u32, asks: &[Ask]) -> Result<Vec<Answer>, SweepError> {
-        let schedule = self.list(asks)?.closed(clients);
+        let mut schedule = self.list(asks)?.closed(clients);
+        schedule.shared_prefixes = asks.iter().any(|ask| ask.prompt.is_some());
         self.run(schedule)
     }
 
@@ -194,9 +203,7 @@ impl<'a> Lab<'a> {
         if check.stopped {
             return Err(SweepError::Stopped);
         }
-        if !check.invalid.is_empty() {
-            return Err(SweepError::Invalid(check.invalid));
-        }
+        self.doubtful.extend((!check.invalid.is_empty()).then(|| check.invalid.join("; ")));
         answers.sort_by_key(|answer| answer.index);
         Ok(answers)
     }

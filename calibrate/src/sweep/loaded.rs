@@ -44,7 +44,8 @@ pub fn measure(
         }
         Ok::<_, SweepError>(list)
     };
-    let closed = list(&|_| None)?.closed(clients);
+    let mut closed = list(&|_| None)?.closed(clients);
+    closed.shared_prefixes = false;
     let answers = lab.run(closed.clone())?;
     let mut points = Vec::new();
     let Some(rps) = throughput_rps(&answers) else { return Ok(points) };
@@ -52,7 +53,8 @@ pub fn measure(
     let gaps =
         gamma_gaps(count, 1.0, 1).map_err(|error| SweepError::Unusable(format!("arrivals: {error}")))?;
     let arrivals = stretched_arrivals(&gaps, OFFERED * rps);
-    let open = list(&|i| arrivals.get(i).copied())?.open(RATE_MAX_RPS);
+    let mut open = list(&|i| arrivals.get(i).copied())?.open(RATE_MAX_RPS);
+    open.shared_prefixes = false;
     let answers = lab.run(open.clone())?;
     points.extend(point(format!("{:.3} requests/s", OFFERED * rps), open, &answers));
     Ok(points)

@@ -12,6 +12,7 @@ mod lab;
 mod loaded;
 pub mod report;
 mod solve;
+mod store;
 mod structure;
 
 #[cfg(test)]
@@ -142,12 +143,31 @@ pub fn sweep(
     };
     let ended = measure(&mut lab, &design, pace, &mut swept);
     (swept.longest, swept.spent_s) = (lab.longest, lab.spent_s);
+    let (runs, doubtful) = (lab.runs, std::mem::take(&mut lab.doubtful));
+    believed(runs, &doubtful, &mut swept.found.notes)?;
     swept.references = std::mem::take(&mut lab.references);
     match ended {
         Ok(()) => Ok(swept),
         Err(SweepError::Stopped) if !swept.rows.is_empty() => Ok(Swept { stopped: true, ..swept }),
         Err(error) => Err(error),
     }
+}
+
+/// Notes the experiments that failed the client's own checks.
+fn believed(runs: u64, doubtful: &[String], notes: &mut Vec<String>) -> Result<(), SweepError> {
+    let Some(first) = doubtful.first() else { return Ok(()) };
+    let text = format!(
+        "{} of {runs} experiments failed the client's own checks, the first: {first}",
+        doubtful.len()
+    );
+    // Bursts are late by nature, and short runs are not steady; most are neither.
+    if doubtful.len() as u64 * 2 > runs {
+        return Err(SweepError::Unusable(format!(
+            "the client: found that {text}; expected at most half; give it a machine of its own"
+        )));
+    }
+    notes.push(text);
+    Ok(())
 }
 
 fn measure(

@@ -146,7 +146,7 @@ impl Chunks {
         scheduler: &mut EngineConfig,
         notes: &mut Vec<String>,
     ) -> Result<(), SweepError> {
-        let most = (self.longest / 2).min(BUDGET_MAX).max(CHUNK_MIN);
+        let most = (self.longest / 2).clamp(CHUNK_MIN, BUDGET_MAX);
         let (one, bounded) = self.largest(lab, CHUNK_MIN, most, 1)?;
         if !bounded {
             scheduler.max_num_batched_tokens = one + 1;

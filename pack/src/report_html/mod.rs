@@ -4,6 +4,7 @@
 mod axis;
 mod bars;
 mod basis;
+mod calibration;
 mod closed;
 mod failure;
 mod frame;
@@ -24,6 +25,7 @@ mod tests;
 mod verdict;
 mod whatif;
 
+pub use calibration::{CalibrationPage, FittedTime, calibration_html};
 pub use closed::{ClosedPage, closed_section};
 pub use failure::{FailurePage, failure_html};
 pub use plan::{FleetCapacity, FleetVerdict, PlanPage, PlannedPeak, plan_html};

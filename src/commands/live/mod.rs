@@ -4,7 +4,7 @@ mod args;
 mod line;
 mod point;
 
-pub use args::{LiveArgs, TargetArgs};
+pub use args::{EndpointArg, LiveArgs, TargetArgs};
 
 use crate::args::Format;
 use crate::args::ScenarioArgs;
@@ -235,7 +235,8 @@ pub fn addresses(option: &str, texts: &[String]) -> Result<Vec<Target>, CommandE
     texts.iter().map(target).collect()
 }
 
-fn tls(args: &TargetArgs, targets: &[Target]) -> Result<Option<Arc<TlsConfig>>, CommandError> {
+/// What targets that speak TLS need.
+pub fn tls(args: &TargetArgs, targets: &[Target]) -> Result<Option<Arc<TlsConfig>>, CommandError> {
     let pem = args.ca.as_deref().map(read_bytes).transpose()?;
     if !targets.iter().any(|target| target.tls) && pem.is_none() {
         return Ok(None);
@@ -246,7 +247,7 @@ fn tls(args: &TargetArgs, targets: &[Target]) -> Result<Option<Arc<TlsConfig>>, 
 }
 
 /// The bearer token. What goes wrong with it is said without it.
-fn token(args: &TargetArgs) -> Result<Option<String>, CommandError> {
+pub fn token(args: &TargetArgs) -> Result<Option<String>, CommandError> {
     let text = match (&args.token_file, &args.token_env) {
         (Some(path), _) => crate::files::read_text(path)?,
         (None, Some(name)) => std::env::var(name).map_err(|error| {

@@ -147,7 +147,7 @@ pub struct ShowArgs {
 }
 
 /// What a profile's provenance says beside how it was made.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct ProvenanceArgs {
     /// The profile's name [default: by what it is of]
     #[arg(long, value_name = "NAME")]
@@ -241,7 +241,7 @@ pub struct FitArgs {
     #[arg(long, value_name = "N")]
     pub output_tokens: Option<f64>,
     /// Draws of arrivals and lengths that are not known; metrics are averaged over them
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=100))]
+    #[arg(long, value_name = "N", default_value_t = FitArgs::DRAWS, value_parser = clap::value_parser!(u64).range(1..=100))]
     pub draws: u64,
     /// Points to predict and not to fit on: their numbers as printed, or their labels
     #[arg(long, value_name = "POINT", num_args = 1..)]
@@ -258,6 +258,11 @@ pub struct FitArgs {
     /// How to print it
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
+}
+
+impl FitArgs {
+    /// Draws unless told otherwise.
+    pub const DRAWS: u64 = 3;
 }
 
 /// Arguments of `model list`.

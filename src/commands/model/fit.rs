@@ -1,6 +1,6 @@
 //! `scaleproof model fit`: a profile corrected by measured operating points.
 
-use super::args::FitArgs;
+use super::args::{FitArgs, ProvenanceArgs};
 use super::command_line;
 use super::fit_text::Fitted;
 use crate::args::Format;
@@ -12,14 +12,43 @@ use crate::results::{self, Imported};
 use crate::study::{print_out, shown};
 use rayon::prelude::*;
 use scaleproof_calibrate::accuracy::{Comparison, compare, median_error};
-use scaleproof_calibrate::points::{Assumed, PointTrial, point_trial, widen_by_draws};
+use scaleproof_calibrate::points::{Assumed, PointTrial, Spread, point_trial, widen_by_draws};
 use scaleproof_calibrate::posterior::{Measured, Posterior, fit_observed, most_requests};
 use scaleproof_pack::hash::sha256_hex;
 use scaleproof_pack::manifest::Manifest;
 use scaleproof_sim::profile::{Profile, rounded};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// Runs the command: exit 1 if a held-out median error is above `--max-error`.
+/// Misfit per observation beyond which a fit is none: three of its standard deviations each.
+pub const MISFIT_MAX: f64 = 9.0;
+
+/// Corrects a profile by packs and results, with all that `model fit` can be told left as usual.
+pub fn fit_points(
+    prior: &Path,
+    points: &[PathBuf],
+    provenance: &ProvenanceArgs,
+    out: &Path,
+    format: Format,
+) -> Outcome {
+    run(&FitArgs {
+        prior: prior.to_owned(),
+        points: points.to_vec(),
+        from: None,
+        workload: None,
+        lengths: Spread::Fixed,
+        input_tokens: None,
+        output_tokens: None,
+        draws: FitArgs::DRAWS,
+        hold_out: Vec::new(),
+        max_error: None,
+        provenance: provenance.clone(),
+        out: out.to_owned(),
+        format,
+    })
+}
+
+/// Runs the command: exit 1 if a held-out median error is above `--max-error`, or the misfit of the fitted points above
+/// [`MISFIT_MAX`]; then no profile is written.
 pub fn run(args: &FitArgs) -> Outcome {
     let prior =
         Profile::parse(&shown(&args.prior), &read_text(&args.prior)?).map_err(CommandError::bad_input)?;
@@ -42,14 +71,17 @@ pub fn run(args: &FitArgs) -> Outcome {
     let points: Vec<(&Measured, bool)> = measured.iter().zip(&held_out).map(|(m, held)| (m, !held)).collect();
     let comparisons = compare(profile, &points).map_err(CommandError::could_not_run)?;
     let comment = ["Written by the command in its provenance.".to_owned()];
-    files::write(&args.out, profile.to_yaml(&comment).as_bytes())?;
+    let describes = posterior.misfit <= MISFIT_MAX;
+    if describes {
+        files::write(&args.out, profile.to_yaml(&comment).as_bytes())?;
+    }
     let missed = missed(&comparisons, args.max_error);
     let fitted = Fitted { prior: &prior, posterior: &posterior, trials: &trials, comparisons: &comparisons };
     print_out(&match args.format {
         Format::Json => format!("{:#}\n", fitted.json(&args.out)),
         Format::Text => fitted.text(&held_out, &missed, &args.out),
     })?;
-    Ok(Exit::from_gate(missed.is_empty()))
+    Ok(Exit::from_gate(describes && missed.is_empty()))
 }
 
 fn assumed(args: &FitArgs) -> Result<Assumed, CommandError> {

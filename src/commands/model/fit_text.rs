@@ -1,5 +1,6 @@
 //! What a fit prints.
 
+use super::fit::MISFIT_MAX;
 use crate::table::table;
 use scaleproof_calibrate::accuracy::Comparison;
 use scaleproof_calibrate::points::PointTrial;
@@ -19,12 +20,13 @@ pub struct Fitted<'a> {
     pub comparisons: &'a [Comparison],
 }
 
-/// Misfit per observation beyond which a fit is none: three of its standard deviations each.
-const MISFIT_MAX: f64 = 9.0;
-
 impl Fitted<'_> {
     fn factors(&self) -> impl Iterator<Item = &Factor> {
         self.posterior.profile.uncertainty.iter().flat_map(|uncertainty| &uncertainty.factors)
+    }
+
+    fn describes(&self) -> bool {
+        self.posterior.misfit <= MISFIT_MAX
     }
 
     pub fn json(&self, out: &Path) -> Value {
@@ -56,7 +58,7 @@ impl Fitted<'_> {
         json!({
             "profile": profile.name,
             "prior": self.prior.name,
-            "written": out.display().to_string(),
+            "written": self.describes().then(|| out.display().to_string()),
             "factors": self.factors().map(factor).collect::<Vec<_>>(),
             "misfit_per_observation": posterior.misfit,
             "evaluations": posterior.evaluations,
@@ -88,13 +90,22 @@ impl Fitted<'_> {
         for (title, fitted) in [("fitted on", true), ("held out", false)] {
             text += &self.comparisons_text(title, fitted);
         }
+        if !self.describes() {
+            text += &format!(
+                "FAIL misfit {:.0} per observation, above {MISFIT_MAX}: no profile is written\n",
+                self.posterior.misfit
+            );
+        }
         for miss in missed {
             text += &format!("FAIL held-out {miss}\n");
         }
         for note in self.notes() {
             text += &format!("note: {note}\n");
         }
-        text + &format!("profile: {}\n", out.display())
+        if self.describes() {
+            text += &format!("profile: {}\n", out.display());
+        }
+        text
     }
 
     fn points_text(&self, held_out: &[bool]) -> String {

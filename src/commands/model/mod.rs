@@ -7,7 +7,8 @@ mod list;
 mod predict;
 mod show;
 
-pub use args::{KvPrecision, ModelArgs, WeightPrecision};
+pub use args::{KvPrecision, ModelArgs, ProvenanceArgs, WeightPrecision};
+pub use fit::fit_points;
 
 use crate::exit::Outcome;
 use args::ModelCommand;
@@ -23,7 +24,7 @@ pub fn run(args: &ModelArgs) -> Outcome {
 }
 
 /// This command as a shell takes it, for a profile's provenance.
-fn command_line() -> String {
+pub fn command_line() -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_./,:=@%+-".contains(c);
     let word = |word: String| {
         if !word.is_empty() && word.chars().all(plain) {
