@@ -144,6 +144,11 @@ impl Replica {
         Replica { pace: Some(pace), ..self }
     }
 
+    /// See [`BatchScheduler::withhold_blocks`].
+    pub fn withhold_blocks(&mut self, share: f64) {
+        self.engine.withhold_blocks(share);
+    }
+
     /// The scheduler, to look at.
     #[must_use]
     pub fn engine(&self) -> &dyn BatchScheduler {
