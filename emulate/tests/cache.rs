@@ -1,6 +1,6 @@
 //! The prefix cache by real content, preemption, and `/metrics` beside a real engine's.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(clippy::unwrap_used, clippy::float_cmp, reason = "a test may panic; counts in metrics are whole")]
 
 mod support;
 
