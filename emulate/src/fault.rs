@@ -31,6 +31,11 @@ pub enum Fault {
         /// Above 0.
         factor: f64,
     },
+    /// A share of the KV blocks cannot be taken. Who has blocks keeps them.
+    KvCut {
+        /// This share of all blocks.
+        share: f64,
+    },
     /// Answers break off.
     Drop {
         /// After so many tokens.
@@ -101,6 +106,8 @@ pub struct Conditions {
     pub stalled: Option<bool>,
     /// See [`Fault::Slow`].
     pub slow_factor: f64,
+    /// See [`Fault::KvCut`].
+    pub kv_cut_share: f64,
     /// See [`Fault::Drop`]: tokens and probability.
     pub drop: Option<(u32, f64)>,
     /// See [`Fault::Refuse`].
@@ -129,6 +136,7 @@ impl Default for Conditions {
         Conditions {
             stalled: None,
             slow_factor: 1.0,
+            kv_cut_share: 0.0,
             drop: None,
             refuse: None,
             request_latency_ms: 0.0,
@@ -159,6 +167,7 @@ impl Fault {
             Fault::Stop { start_up_seconds } => seconds(start_up_seconds.unwrap_or(0.0)),
             Fault::Start { start_up_seconds } => seconds(start_up_seconds),
             Fault::Slow { factor } => within("factor", factor, 0.01, 1000.0),
+            Fault::KvCut { share } => within("share", share, 0.0, 1.0),
             Fault::Drop { probability: share, .. } | Fault::Misbehave { probability: share, .. } => {
                 probability(share)
             }
@@ -183,6 +192,7 @@ impl Conditions {
             Fault::Stop { .. } | Fault::Start { .. } => self,
             Fault::Stall { health } => Conditions { stalled: Some(health), ..self },
             Fault::Slow { factor } => Conditions { slow_factor: factor, ..self },
+            Fault::KvCut { share } => Conditions { kv_cut_share: share, ..self },
             Fault::Drop { after_tokens, probability } => {
                 Conditions { drop: Some((after_tokens, probability)), ..self }
             }

@@ -6,7 +6,7 @@
 //! # async fn example(config: scaleproof_emulate::Config) -> Result<(), scaleproof_emulate::EmulateError> {
 //! use scaleproof_emulate::{Emulator, Fault};
 //! let emulator = Emulator::start(config).await?;
-//! println!("replicas: {:?}, faults: {}", emulator.addresses(), emulator.admin_address());
+//! println!("replicas: {:?}, faults: {}", emulator.addresses().await, emulator.admin_address());
 //! emulator.fault(0, &Fault::Slow { factor: 2.0 }).await?;
 //! println!("{:?}", emulator.shutdown().await);
 //! # Ok(())

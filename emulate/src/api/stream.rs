@@ -125,11 +125,16 @@ impl Stream {
     fn poll_front(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let Some(&(_, waits)) = self.frames.front() else { return Poll::Ready(None) };
         if waits {
-            let pause = self.pause.get_or_insert_with(|| Box::pin(sleep(PART_INTERVAL)));
-            ready!(pause.as_mut().poll(context));
-            self.pause = None;
+            ready!(self.poll_pause(context));
         }
         Poll::Ready(self.frames.pop_front().map(|(bytes, _)| bytes))
+    }
+
+    fn poll_pause(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let pause = self.pause.get_or_insert_with(|| Box::pin(sleep(PART_INTERVAL)));
+        ready!(pause.as_mut().poll(context));
+        self.pause = None;
+        Poll::Ready(())
     }
 }
 
@@ -156,7 +161,11 @@ impl Body for Stream {
                 },
                 State::Said => return Poll::Ready(None),
                 State::Open => return Poll::Pending,
-                State::Broken => return Poll::Ready(Some(Err(io::ErrorKind::ConnectionAborted.into()))),
+                State::Broken => {
+                    // What was said before would be lost with the connection if it were not sent by then.
+                    ready!(self.poll_pause(context));
+                    return Poll::Ready(Some(Err(io::ErrorKind::ConnectionAborted.into())));
+                }
             }
         }
     }

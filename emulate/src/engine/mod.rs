@@ -4,25 +4,25 @@
 //! adds up. Time, order and scheduling are those of a simulated run (`sim::run`).
 
 mod live;
+mod pace;
+mod steps;
 
-use crate::book::{Book, Ended};
+use crate::book::Book;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::contents::Contents;
 use crate::fault::Conditions;
-use crate::tokens::answer_token;
 use live::{Live, Requests};
-use scaleproof_pack::chance::{self, Stream};
+use pace::{SlowFactor, pace};
+use scaleproof_pack::chance;
 use scaleproof_pack::prompt::TokenStream;
 use scaleproof_pack::record::Outcome;
 use scaleproof_pack::time::Nanos;
 use scaleproof_sim::engine::vllm::VllmScheduler;
 use scaleproof_sim::engine::{Emitted, EngineRequest};
-use scaleproof_sim::step_time::StepTimeError;
-use scaleproof_sim::{Pace, Replica, Server, ServerLimits};
+use scaleproof_sim::{Replica, Server, ServerLimits};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -115,6 +115,7 @@ enum Event {
     Ingested(u64),
     StepEnded,
     Abort(u64),
+    LookAgain,
     Deliver(u64, u32, bool),
 }
 
@@ -220,7 +221,10 @@ impl Engine {
             Command::Conditions(conditions) => {
                 self.conditions = conditions;
                 self.slow_factor.set(conditions.slow_factor);
+                self.replica.withhold_blocks(conditions.kv_cut_share);
                 self.clock.stop(conditions.stalled.is_some(), Instant::now());
+                // Who waited for blocks may have them now.
+                self.push(self.clock.at(Instant::now()), Event::LookAgain);
             }
             Command::End => {}
         }
@@ -267,184 +271,4 @@ impl Engine {
             Err(error) => self.fail(&error.into()),
         }
     }
-
-    /// Handles what is due.
-    fn advance(&mut self) -> Result<(), StepTimeError> {
-        let mut moved = false;
-        while let Some(&Reverse((at, event, _))) = self.events.peek() {
-            if self.clock.moment(at).is_none_or(|due| due > Instant::now()) {
-                break;
-            }
-            self.events.pop();
-            self.now = at;
-            moved = true;
-            match event {
-                Event::Ingested(id) => self.ingested(id)?,
-                Event::StepEnded => self.step_ended()?,
-                Event::Abort(id) => self.abort(id)?,
-                Event::Deliver(id, tokens, last) => self.deliver(id, tokens, last),
-            }
-        }
-        if moved {
-            self.note_load();
-        }
-        Ok(())
-    }
-
-    fn note_load(&self) {
-        let mut book = self.shared.book();
-        book.load = self.replica.engine().load();
-        book.totals = self.replica.engine().totals();
-    }
-
-    fn ingested(&mut self, id: u64) -> Result<(), StepTimeError> {
-        let Some(live) = self.requests.get_mut(id) else { return Ok(()) };
-        live.queued_at = self.now;
-        if let Some(request) = live.request.take() {
-            self.replica.add(request);
-        }
-        self.launch_if_idle()
-    }
-
-    fn launch_if_idle(&mut self) -> Result<(), StepTimeError> {
-        if self.replica.is_idle() { self.launch() } else { Ok(()) }
-    }
-
-    /// Puts as many steps in flight as the pipeline takes.
-    fn launch(&mut self) -> Result<(), StepTimeError> {
-        loop {
-            let Some(launched) = self.replica.launch(self.now, &self.config.step_time)? else {
-                return Ok(());
-            };
-            let begins = launched.span.map_or(self.now, |(begins, _)| begins);
-            self.requests.note(launched.batch, begins);
-            let (span, preempted) = (launched.span, !launched.batch.preempted.is_empty());
-            match span {
-                Some((_, ends)) => self.push(ends, Event::StepEnded),
-                None if preempted && self.replica.is_idle() => {}
-                None => return Ok(()),
-            }
-        }
-    }
-
-    fn step_ended(&mut self) -> Result<(), StepTimeError> {
-        let due = self.clock.moment(self.now).unwrap_or_else(Instant::now);
-        let lag = Instant::now().saturating_duration_since(due);
-        let mut emitted = std::mem::take(&mut self.emitted);
-        emitted.clear();
-        self.replica.complete(&mut emitted);
-        let given = self.now + self.config.front_end.output_token;
-        let arrives = given + Nanos::from_millis(self.conditions.token_latency_ms)?;
-        let mut step_tokens = 0;
-        for token in &emitted {
-            let Some(live) = self.requests.get_mut(token.id) else { continue };
-            let last = token.finish.is_some();
-            if live.output_tokens == 0 && token.tokens > 0 {
-                self.server.tokens_without_answer -= u64::from(live.prompt_tokens);
-            }
-            step_tokens += live.note_tokens(token.tokens, given, &self.clock, &mut self.shared.book());
-            if last {
-                self.finished(token.id);
-            }
-            self.send(token.id, token.tokens, last, arrives);
-        }
-        self.emitted = emitted;
-        let mut book = self.shared.book();
-        book.step_tokens.observe(step_tokens as f64);
-        book.step_ended(lag);
-        drop(book);
-        self.launch()
-    }
-
-    /// Lets tokens reach the client at `arrives`, but not before those sent earlier.
-    fn send(&mut self, id: u64, tokens: u32, last: bool, arrives: Nanos) {
-        let Some(live) = self.requests.get_mut(id) else { return };
-        let arrives = arrives.max(live.delivered_until);
-        live.delivered_until = arrives;
-        if arrives > self.now {
-            self.push(arrives, Event::Deliver(id, tokens, last));
-        } else {
-            self.deliver(id, tokens, last);
-        }
-    }
-
-    fn deliver(&mut self, id: u64, tokens: u32, last: bool) {
-        let Some(live) = self.requests.get_mut(id) else { return };
-        // Nobody listens any more: its abort is on the way.
-        let _ = live.pieces.send(Piece { tokens, cached_tokens: live.cached_tokens, last });
-        if last {
-            self.requests.remove(id);
-        }
-    }
-
-    /// The engine is done with a request whose last tokens may still be on their way.
-    fn finished(&mut self, id: u64) {
-        let Some(live) = self.requests.get_mut(id) else { return };
-        live.finished = true;
-        self.shared.book().finished(&live.result(&self.clock));
-        self.leave(id);
-    }
-
-    fn abort(&mut self, id: u64) -> Result<(), StepTimeError> {
-        let Some(live) = self.requests.get_mut(id) else { return Ok(()) };
-        if !live.finished {
-            self.replica.abort(id);
-            self.shared.book().count_end(Ended::Abort);
-            self.leave(id);
-        }
-        self.requests.remove(id);
-        self.launch_if_idle()
-    }
-
-    /// The server and the cache take note that a request has left the engine.
-    fn leave(&mut self, id: u64) {
-        let Some(live) = self.requests.get_mut(id) else { return };
-        self.server.unfinished = self.server.unfinished.saturating_sub(1);
-        if live.output_tokens == 0 {
-            let input = u64::from(live.prompt_tokens);
-            self.server.tokens_without_answer = self.server.tokens_without_answer.saturating_sub(input);
-        }
-        let (key, given) = (live.end.key(), live.output_tokens);
-        let answer = (0..given).map(|index| answer_token(key, index));
-        self.contents.answered(&live.end, TokenStream::output(id), answer);
-    }
-
-    /// The engine cannot go on. Whoever waits for it learns so by the end of his channel.
-    fn fail(&mut self, error: &StepTimeError) {
-        let mut book = self.shared.book();
-        (0..self.requests.open()).for_each(|_| book.count_end(Ended::Error));
-        drop(book);
-        self.shared.fail(format!("the profile's step time is unusable: {error}"));
-        self.requests = Requests::default();
-        self.events.clear();
-    }
-}
-
-/// How many times as long steps take on command, shared with the replica's pace.
-#[derive(Clone)]
-struct SlowFactor(Arc<AtomicU64>);
-
-impl Default for SlowFactor {
-    fn default() -> Self {
-        SlowFactor(Arc::new(AtomicU64::new(1.0_f64.to_bits())))
-    }
-}
-
-impl SlowFactor {
-    fn set(&self, factor: f64) {
-        self.0.store(factor.to_bits(), Ordering::Relaxed);
-    }
-
-    fn get(&self) -> f64 {
-        f64::from_bits(self.0.load(Ordering::Relaxed))
-    }
-}
-
-/// The command's factor times noise: a factor with mean 1 whose logarithm has the standard deviation `noise`.
-fn pace(noise: f64, mut chance: Stream, slow_factor: SlowFactor) -> Pace {
-    Box::new(move |_| {
-        let noise =
-            if noise > 0.0 { (noise * chance::normal(&mut chance) - noise * noise / 2.0).exp() } else { 1.0 };
-        slow_factor.get() * noise
-    })
 }

@@ -140,18 +140,23 @@ fn parse(bytes: &[u8]) -> Option<Reply> {
 /// The value of a series of `/metrics`, its labels as they stand in the text.
 pub async fn metric(address: SocketAddr, series: &str) -> f64 {
     let text = get(address, "/metrics").await.text();
-    let line = text.lines().find(|line| line.starts_with(series));
-    let line = line.unwrap_or_else(|| panic!("no {series} in {text}"));
-    line.rsplit(' ').next().unwrap().parse().unwrap()
+    value(&text, series).unwrap_or_else(|| panic!("no {series} in {text}"))
 }
 
-/// Waits until a series has a value; the test's own time limit ends a vain wait.
+fn value(text: &str, series: &str) -> Option<f64> {
+    let line = text.lines().find(|line| line.starts_with(series))?;
+    line.rsplit(' ').next()?.parse().ok()
+}
+
+/// Waits until a series is there and has a value.
 pub async fn until(address: SocketAddr, series: &str, wanted: f64) {
+    let mut found = None;
     for _ in 0..2000 {
-        if (metric(address, series).await - wanted).abs() < 1e-9 {
+        found = value(&get(address, "/metrics").await.text(), series);
+        if found == Some(wanted) {
             return;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    panic!("{series} is {} and never {wanted}", metric(address, series).await);
+    panic!("{series} is {found:?} and never {wanted}");
 }

@@ -51,6 +51,10 @@ async fn serve(config: Config) -> Outcome {
     let model = config.model.clone();
     let emulator = Emulator::start(config).await.map_err(|error| match error {
         EmulateError::Bind { .. } | EmulateError::Start(_) => CommandError::could_not_run(error),
+        EmulateError::Setting { name, found, expected } => CommandError::bad_input(format!(
+            "--{}: found {found}; expected {expected}",
+            name.replace('_', "-")
+        )),
         _ => CommandError::bad_input(error),
     })?;
     let mut text = format!("emulating {model}; stop with Ctrl-C\n");
