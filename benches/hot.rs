@@ -12,7 +12,7 @@ use scaleproof_pack::report::{Origin, RunFacts};
 use scaleproof_pack::requests_csv;
 use scaleproof_pack::schedule::{Load, Schedule};
 use scaleproof_pack::time::Nanos;
-use scaleproof_policy::{Fleet, LoadSource, RouteRequest, RouterPolicy};
+use scaleproof_policy::{Alone, Fleet, LoadSource, RouteRequest, RouterPolicy};
 use scaleproof_sim::engine::block_pool::{BlockPool, Hit, Holding};
 use scaleproof_sim::engine::token_chain::TokenChain;
 use scaleproof_sim::engine::vllm::VllmScheduler;
@@ -103,7 +103,9 @@ fn scheduler_decode_step(bencher: Bencher<'_, '_>, grouping: bool) {
 #[divan::bench(args = [4, 1000])]
 fn event_queue(bencher: Bencher<'_, '_>, pending: u32) {
     let mut queue = EventQueue::default();
-    (0..pending).for_each(|replica| queue.push(Nanos(u64::from(replica) * 7919), Event::StepEnded(replica)));
+    (0..pending).for_each(|replica| {
+        queue.push(Nanos(u64::from(replica) * 7919), Event::StepEnded { replica, start: 0 })
+    });
     bencher.bench_local(|| {
         let (now, event) = queue.pop().unwrap();
         queue.push(now + Nanos(20_000_000 + now.0 % 1009), event);
@@ -116,7 +118,14 @@ fn router_least_outstanding(bencher: Bencher<'_, '_>, replicas: u32) {
     let mut fleet = Fleet::new(replicas, LoadSource::InFlight);
     let mut router = scaleproof_policy::build(RouterPolicy::LeastOutstanding);
     let mut chance = chance::stream(1, 0, "router");
-    let request = RouteRequest { class: 0, input_tokens: 512 };
+    let request = RouteRequest {
+        now: Nanos::ZERO,
+        class: 0,
+        priority: 0,
+        input_tokens: 512,
+        output_tokens: 128,
+        content: &Alone(0),
+    };
     let mut sent = std::collections::VecDeque::new();
     bencher.bench_local(|| {
         let replica = router.choose(&request, &fleet, &mut chance).unwrap();
@@ -150,6 +159,7 @@ fn records(count: u64) -> Vec<Record> {
         replica: Some((id % 4) as u32),
         preemptions: 0,
         retries: 0,
+        computed_tokens: None,
         wire: None,
         reason: "",
     };

@@ -1,5 +1,6 @@
 //! The arguments of every command.
 
+use crate::commands::failure_test::args::FailureTestArgs;
 use crate::commands::init::InitArgs;
 use crate::commands::model::ModelArgs;
 use crate::commands::observability::ObservabilityArgs;
@@ -47,6 +48,10 @@ pub enum Command {
     ///
     /// Example: scaleproof whatif scenarios/tp2-dp4 --vary replicas=4..12 --vary peak=20..60
     Whatif(WhatifArgs),
+    /// Inject one fault at a passing rate, and judge detection, removal, recovery and alerts
+    ///
+    /// Example: scaleproof failure-test scenarios/tp2-dp4 --fault kill --rate 20 --replica 1
+    FailureTest(Box<FailureTestArgs>),
     /// Put two packs side by side, with differences and their intervals
     ///
     /// Example: scaleproof compare out/simulate-tp2-dp4 out/simulate-tp2-dp4-2
@@ -117,6 +122,7 @@ impl Command {
             | Command::Plan(_)
             | Command::Size(_)
             | Command::Whatif(_)
+            | Command::FailureTest(_)
             | Command::Trace(_) => true,
             Command::Compare(_)
             | Command::Analyze(_)

@@ -41,6 +41,7 @@ fn main() -> ExitCode {
         Command::Plan(args) => commands::plan::run(args),
         Command::Size(args) => commands::size::run(args),
         Command::Whatif(args) => commands::whatif::run(args),
+        Command::FailureTest(args) => commands::failure_test::run(args),
         Command::Compare(args) => commands::compare::run(args),
         Command::Analyze(args) => commands::analyze::run(args),
         Command::Import(args) => commands::import::run(args),

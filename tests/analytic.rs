@@ -21,7 +21,7 @@ use scaleproof_policy::RouterPolicy;
 use scaleproof_sim::engine::EngineConfig;
 use scaleproof_sim::engine::vllm::VllmScheduler;
 use scaleproof_sim::step_time::{Coefficients, HostCost, StepTime};
-use scaleproof_sim::{FrontEnd, RunConfig, ServerLimits, run};
+use scaleproof_sim::{FrontEnd, GatewayConfig, RunConfig, ServerLimits, run};
 
 const STEP_MS: u64 = 10;
 const MEAN_STEPS: f64 = 1000.0;
@@ -161,11 +161,13 @@ fn config(seats: u32) -> (RunConfig, EngineConfig) {
             max_queued_tokens: None,
         },
         router: RouterPolicy::RoundRobin,
+        gateway: GatewayConfig::default(),
         poll_interval: None,
         timeout: None,
         ttft_timeout: None,
         sample_interval: Nanos::from_seconds(1.0).unwrap(),
         enough: Enough { successes: 0, max_requests: 0 },
+        faults: None,
     };
     (run, engine)
 }

@@ -18,7 +18,7 @@ use scaleproof_policy::RouterPolicy;
 use scaleproof_sim::engine::EngineConfig;
 use scaleproof_sim::engine::vllm::VllmScheduler;
 use scaleproof_sim::step_time::{Coefficients, HostCost, StepTime};
-use scaleproof_sim::{FrontEnd, RunConfig, ServerLimits, run};
+use scaleproof_sim::{FrontEnd, GatewayConfig, RunConfig, ServerLimits, run};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -133,11 +133,13 @@ fn endless() -> (EngineConfig, RunConfig) {
         front_end: FrontEnd::default(),
         limits,
         router: RouterPolicy::RoundRobin,
+        gateway: GatewayConfig::default(),
         poll_interval: None,
         timeout: None,
         ttft_timeout: None,
         sample_interval: Nanos::from_seconds(60.0).unwrap(),
         enough: Enough { successes: 0, max_requests: 0 },
+        faults: None,
     };
     (engine, run)
 }

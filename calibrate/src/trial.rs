@@ -10,7 +10,7 @@ use scaleproof_policy::RouterPolicy;
 use scaleproof_sim::engine::BatchScheduler;
 use scaleproof_sim::engine::vllm::VllmScheduler;
 use scaleproof_sim::profile::Profile;
-use scaleproof_sim::{Extremes, RunConfig, RunError, ServerLimits};
+use scaleproof_sim::{Extremes, GatewayConfig, RunConfig, RunError, ServerLimits};
 use std::fmt;
 use std::ops::Range;
 
@@ -147,11 +147,13 @@ impl Trial {
                 max_queued_tokens: None,
             },
             router: RouterPolicy::RoundRobin,
+            gateway: GatewayConfig::default(),
             poll_interval: None,
             timeout: None,
             ttft_timeout: None,
             sample_interval: Nanos::from_seconds(60.0)?,
             enough: Enough { successes: 0, max_requests: 0 },
+            faults: None,
         };
         let engine = || -> Box<dyn BatchScheduler + Send> {
             Box::new(VllmScheduler::grouping(&scheduler).expect("a profile's settings were checked"))

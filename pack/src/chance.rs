@@ -1,6 +1,6 @@
 //! Chance: one named stream per purpose, so that changing the lengths does not move the arrivals.
 
-use rand::SeedableRng;
+use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, StandardNormal};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use sha2::{Digest, Sha256};
@@ -18,6 +18,12 @@ pub fn stream(seed: u64, run: u64, name: &str) -> Stream {
     hash.update(run.to_le_bytes());
     hash.update(name.as_bytes());
     Stream::from_seed(hash.finalize().into())
+}
+
+/// A draw from [0, 1), all values alike.
+#[must_use = "the stream has moved on"]
+pub fn uniform(stream: &mut Stream) -> f64 {
+    stream.random()
 }
 
 /// A draw from the standard normal distribution.

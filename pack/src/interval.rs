@@ -31,11 +31,23 @@ pub fn t_upper_tail(t: f64, degrees_of_freedom: f64) -> f64 {
 /// The 95 % interval of a mean by Student's t, from independent values; None for fewer than two.
 #[must_use]
 pub fn mean_ci95(values: &[f64]) -> Option<(f64, f64)> {
+    around_mean(values, |n| 1.0 / n)
+}
+
+/// Where one more value lies with 95 %, if all are independent and normal: mean -+ t s sqrt(1 + 1/n). None for fewer than
+/// two.
+#[must_use]
+pub fn prediction_95(values: &[f64]) -> Option<(f64, f64)> {
+    around_mean(values, |n| 1.0 + 1.0 / n)
+}
+
+/// The mean of values, more and less Student's t times their standard deviation, scaled by the root of `factor` of n.
+fn around_mean(values: &[f64], factor: impl Fn(f64) -> f64) -> Option<(f64, f64)> {
     let n = values.len() as f64;
     let t = StudentsT::new(0.0, 1.0, n - 1.0).ok()?.inverse_cdf(0.975);
     let mean = values.iter().sum::<f64>() / n;
     let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0);
-    let half = t * (variance / n).sqrt();
+    let half = t * (variance * factor(n)).sqrt();
     Some((mean - half, mean + half))
 }
 
@@ -73,7 +85,9 @@ mod tests {
     fn a_mean_has_an_interval_from_two_values_on() {
         let (low, high) = mean_ci95(&[24.0, 25.0, 26.0]).unwrap();
         assert!((low - 22.515_9).abs() < 1e-3 && (high - 27.484_1).abs() < 1e-3, "{low} {high}");
-        assert_eq!(mean_ci95(&[24.0]), None);
+        let (low, high) = prediction_95(&[24.0, 25.0, 26.0]).unwrap();
+        assert!((low - 20.031_7).abs() < 1e-3 && (high - 29.968_3).abs() < 1e-3, "{low} {high}");
+        assert_eq!((mean_ci95(&[24.0]), prediction_95(&[24.0])), (None, None));
         assert_eq!(mean_ci95(&[]), None);
     }
 

@@ -77,6 +77,9 @@ pub struct Record {
     pub preemptions: u32,
     /// How often it was sent again after a failed try; `replica` is that of the last.
     pub retries: u32,
+    /// Tokens computed for it, prompt and output, without prefix hits and without what was computed again after a
+    /// preemption; None if that is not known.
+    pub computed_tokens: Option<u32>,
     /// What failed, in a few fixed words; empty for `ok`.
     pub reason: &'static str,
     /// What only a live client sees.

@@ -97,6 +97,7 @@ pub(crate) fn ok(id: u64, class: u16, ttft_ns: u64, decode_ns: u64, output_token
         replica: Some(0),
         preemptions: 0,
         retries: 0,
+        computed_tokens: None,
         wire: None,
         reason: "",
     }

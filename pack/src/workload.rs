@@ -110,6 +110,12 @@ impl<'a> Workload<'a> {
         self.walk.get(request).map(|(planned, _)| planned)
     }
 
+    /// The request that opened the session of `request`: itself, unless it is a later turn. Walks back over the turns.
+    #[must_use]
+    pub fn session_opener(&self, request: RequestRef) -> RequestRef {
+        self.walk.session_opener(request)
+    }
+
     /// The whole prompt of a request: the segments it shares, then tokens of its own; and the stream of its
     /// output.
     #[must_use]

@@ -11,13 +11,32 @@ pub enum LoadSource {
     Polled,
 }
 
+/// What a poll of a replica's metrics says.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Polled {
+    /// Requests waiting in its engine.
+    pub waiting: u32,
+    /// Requests running.
+    pub running: u32,
+    /// Share of its KV cache in use.
+    pub kv_usage: f64,
+}
+
+impl Polled {
+    /// Waiting plus running.
+    #[must_use]
+    pub fn outstanding(&self) -> u32 {
+        self.waiting.saturating_add(self.running)
+    }
+}
+
 /// The loads of all replicas as the router knows them, ordered, so that the least loaded is found without a scan.
 /// The owner (simulator or live driver) keeps it; routers read it.
 #[derive(Clone, Debug)]
 pub struct Fleet {
     source: LoadSource,
     in_flight: Vec<u32>,
-    polled: Vec<u32>,
+    polled: Vec<Polled>,
     /// Those that take work, in order of their numbers.
     available: Vec<u32>,
     /// The same, by load.
@@ -28,9 +47,20 @@ impl Fleet {
     /// `replicas` idle replicas.
     #[must_use]
     pub fn new(replicas: u32, source: LoadSource) -> Fleet {
-        let idle = vec![0; replicas as usize];
         let by_load = (0..replicas).map(|r| (0, r)).collect();
-        Fleet { source, in_flight: idle.clone(), polled: idle, available: (0..replicas).collect(), by_load }
+        Fleet {
+            source,
+            in_flight: vec![0; replicas as usize],
+            polled: vec![Polled::default(); replicas as usize],
+            available: (0..replicas).collect(),
+            by_load,
+        }
+    }
+
+    /// Replicas in all, available or not.
+    #[must_use]
+    pub fn replicas(&self) -> u32 {
+        self.in_flight.len() as u32
     }
 
     /// The replicas that may be chosen, in order of their numbers. Routers look at no others.
@@ -60,8 +90,32 @@ impl Fleet {
     pub fn load(&self, replica: u32) -> u32 {
         match self.source {
             LoadSource::InFlight => self.in_flight[replica as usize],
-            LoadSource::Polled => self.polled[replica as usize],
+            LoadSource::Polled => self.polled[replica as usize].outstanding(),
         }
+    }
+
+    /// Requests sent to a replica and not ended: the router's own count.
+    #[must_use]
+    pub fn in_flight(&self, replica: u32) -> u32 {
+        self.in_flight[replica as usize]
+    }
+
+    /// What the last poll of a replica found.
+    #[must_use]
+    pub fn last_poll(&self, replica: u32) -> &Polled {
+        &self.polled[replica as usize]
+    }
+
+    /// Whether a replica may be chosen.
+    #[must_use]
+    pub fn is_available(&self, replica: u32) -> bool {
+        self.available.binary_search(&replica).is_ok()
+    }
+
+    /// The least and the greatest load of the available replicas.
+    #[must_use]
+    pub fn load_range(&self) -> Option<(u32, u32)> {
+        Some((self.by_load.first()?.0, self.by_load.last()?.0))
     }
 
     /// The least loaded available replica; of several, the first at or after `from`, going round.
@@ -84,11 +138,11 @@ impl Fleet {
         self.set_in_flight(replica, load);
     }
 
-    /// A poll found `waiting_and_running` requests on `replica`.
-    pub fn polled(&mut self, replica: u32, waiting_and_running: u32) {
-        let old = std::mem::replace(&mut self.polled[replica as usize], waiting_and_running);
+    /// A poll of `replica` found this.
+    pub fn polled(&mut self, replica: u32, found: Polled) {
+        let old = std::mem::replace(&mut self.polled[replica as usize], found);
         if self.source == LoadSource::Polled {
-            self.reorder(replica, old, waiting_and_running);
+            self.reorder(replica, old.outstanding(), found.outstanding());
         }
     }
 

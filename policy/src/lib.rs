@@ -1,12 +1,15 @@
-//! Routers: pure decisions over a read-only view of the fleet, the same in virtual time and live.
+//! Routers and admission policies: pure decisions over a read-only view of the fleet, the same in virtual time and live.
 
 // Tests may unwrap, also those outside `cfg(test)`: hence not in the workspace's lints.
 #![warn(clippy::unwrap_used)]
 
+pub mod admission;
 mod fleet;
+pub mod gate;
+mod request;
 mod router;
 
-pub use fleet::{Fleet, LoadSource};
-pub use router::{
-    LeastOutstanding, PowerOfTwo, Random, RoundRobin, RouteRequest, Router, RouterPolicy, build,
-};
+pub use admission::{Admission, AdmissionPolicy};
+pub use fleet::{Fleet, LoadSource, Polled};
+pub use request::{Alone, Content, RouteRequest};
+pub use router::{LeastOutstanding, PowerOfTwo, Random, RoundRobin, Router, RouterPolicy, build};

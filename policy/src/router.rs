@@ -1,27 +1,41 @@
-//! Routers. A policy is a tagged enum in the configuration, one `match` builds it, a trait object decides.
+//! Routers. A policy is a tagged enum in the configuration, one `match` builds it, a trait object decides. docs/policies.md
+//! lists them with their parameters, defaults and sources.
 
-use crate::fleet::Fleet;
-use rand::RngExt;
+pub mod cache_aware;
+pub mod consistent_hash;
+mod least_outstanding;
+mod power_of_two;
+mod prefix_index;
+mod prefix_tree;
+mod random;
+mod round_robin;
+pub mod session_affinity;
+pub mod weighted;
+
+use crate::fleet::{Fleet, LoadSource};
+use crate::request::RouteRequest;
+use cache_aware::CacheAware;
+use consistent_hash::ConsistentHash;
 use scaleproof_pack::chance::Stream;
-use scaleproof_pack::fields::word_of;
+use scaleproof_pack::fields::{Fields, word_of};
+use scaleproof_pack::prompt::Segment;
+use scaleproof_pack::time::Nanos;
+use session_affinity::SessionAffinity;
+use weighted::Weighted;
 
-/// What a router may know of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RouteRequest {
-    /// Its class.
-    pub class: u16,
-    /// Its prompt, in tokens.
-    pub input_tokens: u32,
-}
+pub use least_outstanding::LeastOutstanding;
+pub use power_of_two::PowerOfTwo;
+pub use random::Random;
+pub use round_robin::RoundRobin;
 
 /// Chooses a replica for each request.
 pub trait Router: Send {
     /// The replica for `request`, or None if there is none. `chance` is the router's own stream.
-    fn choose(&mut self, request: &RouteRequest, fleet: &Fleet, chance: &mut Stream) -> Option<u32>;
+    fn choose(&mut self, request: &RouteRequest<'_>, fleet: &Fleet, chance: &mut Stream) -> Option<u32>;
 }
 
 /// The routers to choose from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RouterPolicy {
     /// In turn.
     RoundRobin,
@@ -31,21 +45,83 @@ pub enum RouterPolicy {
     LeastOutstanding,
     /// Two different replicas at random, the less loaded of them; a tie goes to the first drawn.
     PowerOfTwo,
+    /// Consistent hashing on the session.
+    ConsistentHash(consistent_hash::Settings),
+    /// A session stays where its first turn went.
+    SessionAffinity(session_affinity::Settings),
+    /// vllm-router's approximate prefix tree.
+    CacheAware(cache_aware::Settings),
+    /// llm-d's weighted scorers.
+    Weighted(weighted::Settings),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    RoundRobin,
+    Random,
+    LeastOutstanding,
+    PowerOfTwo,
+    ConsistentHash,
+    SessionAffinity,
+    CacheAware,
+    Weighted,
+}
+
+impl Kind {
+    const WORDS: [(&'static str, Kind); 8] = [
+        ("round_robin", Kind::RoundRobin),
+        ("random", Kind::Random),
+        ("least_outstanding", Kind::LeastOutstanding),
+        ("power_of_two", Kind::PowerOfTwo),
+        ("consistent_hash", Kind::ConsistentHash),
+        ("session_affinity", Kind::SessionAffinity),
+        ("cache_aware", Kind::CacheAware),
+        ("weighted", Kind::Weighted),
+    ];
 }
 
 impl RouterPolicy {
-    /// The words of the configuration.
-    pub const WORDS: [(&'static str, RouterPolicy); 4] = [
-        ("round_robin", RouterPolicy::RoundRobin),
-        ("random", RouterPolicy::Random),
-        ("least_outstanding", RouterPolicy::LeastOutstanding),
-        ("power_of_two", RouterPolicy::PowerOfTwo),
-    ];
+    /// Reads a router's mapping: `policy`, and beside it the policy's own parameters, all with defaults.
+    pub fn read(fields: &mut Fields<'_>) -> Option<RouterPolicy> {
+        Some(match fields.req("policy").word(&Kind::WORDS)? {
+            Kind::RoundRobin => RouterPolicy::RoundRobin,
+            Kind::Random => RouterPolicy::Random,
+            Kind::LeastOutstanding => RouterPolicy::LeastOutstanding,
+            Kind::PowerOfTwo => RouterPolicy::PowerOfTwo,
+            Kind::ConsistentHash => RouterPolicy::ConsistentHash(consistent_hash::Settings::read(fields)),
+            Kind::SessionAffinity => RouterPolicy::SessionAffinity(session_affinity::Settings::read(fields)),
+            Kind::CacheAware => RouterPolicy::CacheAware(cache_aware::Settings::read(fields)),
+            Kind::Weighted => RouterPolicy::Weighted(weighted::Settings::read(fields)),
+        })
+    }
 
     /// The word of this policy.
     #[must_use]
     pub fn word(self) -> &'static str {
-        word_of(&Self::WORDS, &self)
+        let kind = match self {
+            RouterPolicy::RoundRobin => Kind::RoundRobin,
+            RouterPolicy::Random => Kind::Random,
+            RouterPolicy::LeastOutstanding => Kind::LeastOutstanding,
+            RouterPolicy::PowerOfTwo => Kind::PowerOfTwo,
+            RouterPolicy::ConsistentHash(_) => Kind::ConsistentHash,
+            RouterPolicy::SessionAffinity(_) => Kind::SessionAffinity,
+            RouterPolicy::CacheAware(_) => Kind::CacheAware,
+            RouterPolicy::Weighted(_) => Kind::Weighted,
+        };
+        word_of(&Kind::WORDS, &kind)
+    }
+
+    /// How often it polls the replicas unless it is told otherwise; None if it goes by its own counts.
+    #[must_use]
+    pub fn usual_poll_interval(self) -> Option<Nanos> {
+        matches!(self, RouterPolicy::Weighted(_)).then_some(Nanos(50_000_000))
+    }
+
+    /// Which loads its fleet orders the replicas by, if they are polled or not.
+    #[must_use]
+    pub fn load_source(self, polled: bool) -> LoadSource {
+        let own = matches!(self, RouterPolicy::CacheAware(_));
+        if polled && !own { LoadSource::Polled } else { LoadSource::InFlight }
     }
 }
 
@@ -57,129 +133,34 @@ pub fn build(policy: RouterPolicy) -> Box<dyn Router> {
         RouterPolicy::Random => Box::new(Random),
         RouterPolicy::LeastOutstanding => Box::new(LeastOutstanding::default()),
         RouterPolicy::PowerOfTwo => Box::new(PowerOfTwo),
+        RouterPolicy::ConsistentHash(settings) => Box::new(ConsistentHash::new(settings)),
+        RouterPolicy::SessionAffinity(settings) => Box::new(SessionAffinity::new(settings)),
+        RouterPolicy::CacheAware(settings) => Box::new(CacheAware::new(settings)),
+        RouterPolicy::Weighted(settings) => Box::new(Weighted::new(settings)),
     }
 }
 
-/// In turn.
-#[derive(Clone, Debug, Default)]
-pub struct RoundRobin {
-    next: u32,
+/// Two numbers in one, well mixed (the finaliser of splitmix64).
+fn mixed(a: u64, b: u64) -> u64 {
+    let mut z = (a.rotate_left(25) ^ b).wrapping_add(0x9E37_79B9_7F4A_7C15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
 }
 
-impl Router for RoundRobin {
-    fn choose(&mut self, _: &RouteRequest, fleet: &Fleet, _: &mut Stream) -> Option<u32> {
-        let available = fleet.available();
-        let at = available.partition_point(|&replica| replica < self.next);
-        let &chosen = available.get(at).or(available.first())?;
-        self.next = chosen + 1;
-        Some(chosen)
-    }
-}
-
-/// Uniformly at random.
-#[derive(Clone, Debug, Default)]
-pub struct Random;
-
-impl Router for Random {
-    fn choose(&mut self, _: &RouteRequest, fleet: &Fleet, chance: &mut Stream) -> Option<u32> {
-        let available = fleet.available();
-        (!available.is_empty()).then(|| available[chance.random_range(0..available.len() as u32) as usize])
-    }
-}
-
-/// The fewest outstanding requests. Ties go to the next replica after the last choice, so that an idle fleet is
-/// used evenly.
-#[derive(Clone, Debug, Default)]
-pub struct LeastOutstanding {
-    from: u32,
-}
-
-impl Router for LeastOutstanding {
-    fn choose(&mut self, _: &RouteRequest, fleet: &Fleet, _: &mut Stream) -> Option<u32> {
-        let chosen = fleet.least_loaded(self.from)?;
-        self.from = chosen + 1;
-        Some(chosen)
-    }
-}
-
-/// Power of two choices.
-#[derive(Clone, Debug, Default)]
-pub struct PowerOfTwo;
-
-impl Router for PowerOfTwo {
-    fn choose(&mut self, _: &RouteRequest, fleet: &Fleet, chance: &mut Stream) -> Option<u32> {
-        let available = fleet.available();
-        let replicas = available.len() as u32;
-        if replicas < 2 {
-            return available.first().copied();
+/// The prompt with runs that continue one another made one: equal tokens are then cut alike.
+fn joined(prompt: &[Segment]) -> Vec<Segment> {
+    let mut runs: Vec<Segment> = Vec::with_capacity(prompt.len());
+    for segment in prompt {
+        match runs.last_mut() {
+            Some(last) if last.stream == segment.stream && last.start + last.len == segment.start => {
+                last.len += segment.len;
+            }
+            _ => runs.push(*segment),
         }
-        let first = chance.random_range(0..replicas);
-        let offset = chance.random_range(1..replicas);
-        let [first, second] = [first, (first + offset) % replicas].map(|i| available[i as usize]);
-        Some(if fleet.load(second) < fleet.load(first) { second } else { first })
     }
+    runs
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::fleet::LoadSource;
-    use scaleproof_pack::chance::stream;
-
-    const REQUEST: RouteRequest = RouteRequest { class: 0, input_tokens: 1 };
-
-    fn choices(policy: RouterPolicy, fleet: &Fleet, count: usize) -> Vec<u32> {
-        let (mut router, mut chance) = (build(policy), stream(1, 0, "router"));
-        (0..count).map(|_| router.choose(&REQUEST, fleet, &mut chance).unwrap()).collect()
-    }
-
-    #[test]
-    fn round_robin_goes_round_and_least_outstanding_breaks_ties_in_turn() {
-        let fleet = Fleet::new(3, LoadSource::InFlight);
-        assert_eq!(choices(RouterPolicy::RoundRobin, &fleet, 5), [0, 1, 2, 0, 1]);
-        assert_eq!(choices(RouterPolicy::LeastOutstanding, &fleet, 5), [0, 1, 2, 0, 1]);
-    }
-
-    #[test]
-    fn least_outstanding_sees_what_its_source_sees() {
-        let mut own = Fleet::new(3, LoadSource::InFlight);
-        let mut polled = Fleet::new(3, LoadSource::Polled);
-        for fleet in [&mut own, &mut polled] {
-            fleet.sent(0);
-            fleet.sent(1);
-            fleet.polled(2, 9);
-        }
-        assert_eq!(choices(RouterPolicy::LeastOutstanding, &own, 2), [2, 2]);
-        assert_eq!(choices(RouterPolicy::LeastOutstanding, &polled, 3), [0, 1, 0]);
-    }
-
-    #[test]
-    fn power_of_two_never_takes_the_most_loaded_of_all() {
-        let mut fleet = Fleet::new(4, LoadSource::InFlight);
-        fleet.sent(3);
-        let chosen = choices(RouterPolicy::PowerOfTwo, &fleet, 400);
-        assert!(chosen.iter().all(|&r| r < 3));
-        assert!((0..3).all(|r| chosen.iter().filter(|&&c| c == r).count() > 80));
-    }
-
-    #[test]
-    fn a_replica_that_takes_no_work_is_never_chosen_and_comes_back() {
-        for (_, policy) in RouterPolicy::WORDS {
-            let mut fleet = Fleet::new(3, LoadSource::InFlight);
-            fleet.set_available(1, false);
-            fleet.sent(1);
-            assert!(choices(policy, &fleet, 50).iter().all(|&r| r != 1), "{policy:?}");
-            fleet.ended(1);
-            fleet.set_available(1, true);
-            assert!(choices(policy, &fleet, 50).contains(&1), "{policy:?}");
-        }
-    }
-
-    #[test]
-    fn no_replica_no_choice() {
-        let fleet = Fleet::new(0, LoadSource::InFlight);
-        for (_, policy) in RouterPolicy::WORDS {
-            assert_eq!(build(policy).choose(&REQUEST, &fleet, &mut stream(1, 0, "router")), None);
-        }
-    }
-}
+mod tests;

@@ -5,6 +5,19 @@ use scaleproof_pack::record::{Outcome, Record};
 use scaleproof_pack::time::Nanos;
 use scaleproof_pack::workload::RequestRef;
 
+/// How a try fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// No connection can be opened.
+    NoConnection,
+    /// The replica's queue is full.
+    QueueFull,
+    /// There is no replica to choose.
+    NoReplica,
+    /// The connection breaks before the first token.
+    Breaks,
+}
+
 /// One attempt, from sending to its end.
 #[derive(Clone, Copy, Debug)]
 pub struct Attempt {
@@ -26,14 +39,37 @@ pub struct Attempt {
     pub output_tokens: u32,
     /// Prefix hit at its first admission.
     pub cached_tokens: u32,
+    /// Prompt tokens that were computed for it, if it ended before its first token.
+    pub prefilled_tokens: u32,
     /// How often it lost its blocks.
     pub preemptions: u32,
     /// Where it went.
     pub replica: Option<u32>,
+    /// Whether its replica counts it among its own: not while it waits for another try.
+    pub counted: bool,
+    /// Where it stands before the admission policy.
+    pub stage: Stage,
     /// Whether the engine has it.
     pub in_engine: bool,
+    /// Time it spent elsewhere before its replica had it: earlier tries, a slow way. Zero in a run without faults.
+    pub away: Nanos,
+    /// How often it was sent again.
+    pub retries: u32,
+    /// How the try at hand will fail, where that is certain already.
+    pub fate: Option<Fate>,
     /// When the client gives up on the whole answer, and why.
     pub deadline: Option<(Nanos, GiveUp)>,
+}
+
+/// Where an attempt stands before the admission policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// The policy has nothing to do with it: there is none, or it said no.
+    Through,
+    /// It waits at the gateway.
+    Waiting,
+    /// It was let in.
+    Inside,
 }
 
 impl Attempt {
@@ -44,6 +80,15 @@ impl Attempt {
             .filter(|_| self.first_token.is_none())
             .map(|limit| (self.sent + limit, GiveUp::FirstTokenTimeout));
         self.deadline.into_iter().chain(first_token).min_by_key(|&(at, _)| at)
+    }
+
+    /// Tokens that the engine computed for it.
+    fn computed_tokens(&self) -> u32 {
+        match self.output_tokens {
+            0 => self.prefilled_tokens,
+            // The last token is not computed with any more.
+            output => self.input_tokens.saturating_sub(self.cached_tokens).saturating_add(output - 1),
+        }
     }
 
     /// Its record, once it has ended.
@@ -64,8 +109,9 @@ impl Attempt {
             outcome,
             replica: self.replica,
             preemptions: self.preemptions,
-            retries: 0,
+            retries: self.retries,
             reason,
+            computed_tokens: Some(self.computed_tokens()),
             wire: None,
         }
     }
@@ -126,6 +172,14 @@ impl Attempts {
     #[must_use]
     pub fn open(&self) -> usize {
         self.places.len() - self.free.len()
+    }
+
+    /// The slots in flight, in the order of their places.
+    pub fn open_slots(&self) -> impl Iterator<Item = (Slot, &Attempt)> {
+        self.places.iter().enumerate().filter_map(|(index, place)| {
+            let slot = Slot { index: index as u32, generation: place.generation };
+            place.attempt.as_ref().map(|attempt| (slot, attempt))
+        })
     }
 
     /// The requests in flight.

@@ -37,6 +37,39 @@ pub enum GiveUp {
     FirstTokenTimeout,
     /// On purpose.
     Cancel,
+    /// Not the client but the gateway: it waited there for as long as it may.
+    GatewayTimeout,
+}
+
+/// What happens to the replicas themselves, in a run with faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FleetEvent {
+    /// A fault begins: its place in the plan.
+    Begins(u32),
+    /// A fault ends by itself.
+    Ends(u32),
+    /// A round of health checks.
+    CheckAll,
+    /// A health check of a replica was not answered in time.
+    CheckTimedOut(u32),
+    /// Metrics of a replica are too old, if its process is still this one.
+    Stale(u32, u32),
+    /// The end of a replica's process is known to who routes.
+    ExitSeen(u32),
+    /// A circuit breaker lets requests through again.
+    HalfOpen(u32),
+    /// The router hears that a try has failed.
+    TryFailed(Slot),
+    /// A request is sent again.
+    Retry(Slot),
+    /// A replica that is to go has nothing in flight any more, or its time to get there is over.
+    Drained(u32, u32),
+    /// A replica can serve, if its process is still this one.
+    Ready(u32, u32),
+    /// A process that hangs is ended, if it is still this one.
+    Watchdog(u32, u32),
+    /// The autoscaler looks.
+    Scale,
 }
 
 /// All that can happen.
@@ -46,14 +79,23 @@ pub enum Event {
     Arrival(RequestRef),
     /// A request that waited for another one's end, or for a free client, is sent.
     Release(RequestRef),
+    /// The gateway sends an attempt that waited there to a replica.
+    Dispatch(Slot),
     /// The front-end of its replica hands a request to the engine.
     Ingested(Slot),
     /// From now on a token may come too late for this attempt's client.
     Watch(Slot),
     /// The oldest step in flight on a replica ends.
-    StepEnded(u32),
+    StepEnded {
+        /// Which.
+        replica: u32,
+        /// How often it had been started before: a step of an earlier process never ends.
+        start: u32,
+    },
     /// A client's patience ends.
     GiveUp(Slot, GiveUp),
+    /// The fleet itself changes, or somebody looks after it.
+    Fleet(FleetEvent),
     /// The router polls the loads.
     Poll,
     /// The timeline is sampled.
@@ -65,21 +107,23 @@ impl Event {
     ///
     /// 0, 1: what reaches an engine at the very end of a step is in its input queue when it schedules next.
     /// 2: a step's tokens reach a client whose patience ends at that same moment (3).
-    /// 4, 5: polls and samples see the state after everything else of that moment.
+    /// 4: a fault meets what was there at its moment.
+    /// 5, 6: polls and samples see the state after everything else of that moment.
     fn phase(self) -> u8 {
         match self {
-            Event::Arrival(_) | Event::Release(_) => 0,
+            Event::Arrival(_) | Event::Release(_) | Event::Dispatch(_) => 0,
             Event::Ingested(_) | Event::Watch(_) => 1,
-            Event::StepEnded(_) => 2,
+            Event::StepEnded { .. } => 2,
             Event::GiveUp(..) => 3,
-            Event::Poll => 4,
-            Event::Sample => 5,
+            Event::Fleet(_) => 4,
+            Event::Poll => 5,
+            Event::Sample => 6,
         }
     }
 
     /// Whether it repeats by itself, and so is no sign of progress.
     fn periodic(self) -> bool {
-        matches!(self, Event::Poll | Event::Sample)
+        matches!(self, Event::Poll | Event::Sample | Event::Fleet(FleetEvent::CheckAll | FleetEvent::Scale))
     }
 
     /// Whether it sends a request.
@@ -189,18 +233,19 @@ mod tests {
     fn events_order_by_time_then_phase_then_sequence() {
         let mut queue = EventQueue::default();
         let slot = |index| Slot { index, generation: 0 };
+        let step = |replica| Event::StepEnded { replica, start: 0 };
         queue.push(Nanos(5), Event::Sample);
         queue.push(Nanos(5), Event::GiveUp(slot(1), GiveUp::Timeout));
-        queue.push(Nanos(5), Event::StepEnded(2));
-        queue.push(Nanos(5), Event::StepEnded(1));
+        queue.push(Nanos(5), step(2));
+        queue.push(Nanos(5), step(1));
         queue.push(Nanos(5), Event::Ingested(slot(3)));
         queue.push(Nanos(4), Event::Poll);
         let order: Vec<Event> = std::iter::from_fn(|| queue.pop()).map(|(_, event)| event).collect();
         let expected = [
             Event::Poll,
             Event::Ingested(slot(3)),
-            Event::StepEnded(2),
-            Event::StepEnded(1),
+            step(2),
+            step(1),
             Event::GiveUp(slot(1), GiveUp::Timeout),
             Event::Sample,
         ];

@@ -1,6 +1,6 @@
 //! One replica: its scheduler, its front-end, and the steps it has in flight.
 
-use crate::engine::{Batch, BatchScheduler, Emitted, EngineLoad, EngineRequest, Sample};
+use crate::engine::{Batch, BatchScheduler, Emitted, EngineLoad, EngineRequest, EngineTotals, Sample};
 use crate::step_time::{BatchShape, StepTime, StepTimeError};
 use scaleproof_pack::time::{Nanos, TimeError};
 use std::collections::VecDeque;
@@ -100,6 +100,14 @@ pub struct Replica {
     samples: Vec<Sample>,
     gpu_free: Nanos,
     totals: ReplicaTotals,
+    /// What its earlier processes had counted.
+    past: EngineTotals,
+    /// How often its process had been started before.
+    start: u32,
+    /// Whether it stands still.
+    frozen: bool,
+    /// A step takes so many times its time.
+    slowdown: f64,
 }
 
 /// What the scheduler has just decided.
@@ -132,7 +140,50 @@ impl Replica {
             samples: Vec::new(),
             gpu_free: Nanos::ZERO,
             totals: ReplicaTotals::default(),
+            past: EngineTotals::default(),
+            start: 0,
+            frozen: false,
+            slowdown: 1.0,
         }
+    }
+
+    /// The next process in its place: idle, with an empty cache, and with the totals of both.
+    #[must_use]
+    pub fn succeeded_by(&self, next: Replica) -> Replica {
+        Replica { start: self.start + 1, totals: self.totals(), past: self.engine_totals(), ..next }
+    }
+
+    /// What its engine has counted, its earlier processes included.
+    #[must_use]
+    pub fn engine_totals(&self) -> EngineTotals {
+        self.past.and(self.engine.totals())
+    }
+
+    /// How often its process had been started before.
+    #[must_use]
+    pub fn start(&self) -> u32 {
+        self.start
+    }
+
+    /// Whether it stands still: it launches nothing.
+    #[must_use]
+    pub fn is_frozen(&self) -> bool {
+        self.frozen
+    }
+
+    /// Lets it stand still, or go on.
+    pub fn set_frozen(&mut self, frozen: bool) {
+        self.frozen = frozen;
+    }
+
+    /// Each step launched from now on takes `factor`, at least 1, times as long.
+    pub fn set_slowdown(&mut self, factor: f64) {
+        self.slowdown = factor;
+    }
+
+    /// See [`BatchScheduler::withhold_blocks`].
+    pub fn withhold_blocks(&mut self, share: f64) {
+        self.engine.withhold_blocks(share);
     }
 
     /// The scheduler, to look at.
@@ -172,6 +223,12 @@ impl Replica {
         self.engine.report_each_token(id);
     }
 
+    /// Tokens of a request without output that have been computed or hit.
+    #[must_use]
+    pub fn prefilled_tokens(&self, id: u64) -> u32 {
+        self.engine.prefilled_tokens(id)
+    }
+
     /// Drops a request, whatever state it is in. Returns the tokens that its client was given and that were not reported
     /// yet.
     pub fn abort(&mut self, id: u64) -> u32 {
@@ -190,7 +247,7 @@ impl Replica {
         now: Nanos,
         step_time: &StepTime,
     ) -> Result<Option<Launched<'_>>, StepTimeError> {
-        if self.in_flight.len() >= self.depth || !self.engine.has_requests() {
+        if self.in_flight.len() >= self.depth || self.frozen || !self.engine.has_requests() {
             return Ok(None);
         }
         let mut batch = self.spare.pop().unwrap_or_default();
@@ -201,7 +258,10 @@ impl Replica {
             return Ok(self.spare.last().map(|batch| Launched { span: None, batch, engine }));
         }
         let shape = BatchShape::of(&batch);
-        let duration = step_time.duration(&shape, self.depth > 1)?;
+        let mut duration = step_time.duration(&shape, self.depth > 1)?;
+        if self.slowdown > 1.0 {
+            duration = Nanos::from_seconds(duration.seconds() * self.slowdown)?;
+        }
         let begins = now.max(self.gpu_free);
         let ends = begins + duration;
         self.gpu_free = ends;

@@ -1,23 +1,32 @@
 //! One run: a schedule through a fleet, in virtual time.
 
+mod autoscale;
 mod ending;
+mod faults;
+mod gateway;
+#[cfg(test)]
+mod gateway_tests;
+mod health;
+mod restart;
+mod retry;
 mod sampling;
 #[cfg(test)]
 mod tests;
 
-use crate::attempt::{Attempt, Attempts};
+use crate::attempt::Attempts;
 use crate::engine::{Batch, BatchScheduler, Emitted, EngineRequest};
-use crate::event::{Event, EventQueue, GiveUp, Slot};
+use crate::event::{Event, EventQueue, Slot};
 use crate::replica::Replica;
 use crate::setup::{RunConfig, RunError, RunSummary, Server};
 use crate::watch::{Step, Watcher};
+use faults::Turmoil;
 use scaleproof_pack::chance::{self, Stream};
 use scaleproof_pack::experiment::{Observer, Progress};
-use scaleproof_pack::record::Outcome;
 use scaleproof_pack::schedule::Schedule;
 use scaleproof_pack::time::Nanos;
-use scaleproof_pack::workload::{RequestRef, Workload};
-use scaleproof_policy::{Fleet, LoadSource, RouteRequest, Router};
+use scaleproof_pack::workload::Workload;
+use scaleproof_policy::gate::Gate;
+use scaleproof_policy::{Admission, Fleet, Router, admission};
 
 /// The least time between sending a request and hearing that it is refused: a loopback connection's. Without it a
 /// refused closed-loop client would send its whole schedule in no time.
@@ -35,8 +44,40 @@ pub fn run(
     engine: &dyn Fn() -> Box<dyn BatchScheduler + Send>,
     observer: &mut dyn Observer,
 ) -> Result<RunSummary, RunError> {
-    let replicas = (0..config.replicas).map(|_| Replica::new(engine())).collect();
-    simulate(config, schedule, replicas, observer, None)
+    run_with(config, Policies::of(config), schedule, engine, observer)
+}
+
+/// The policies of a run, to bring one's own.
+pub struct Policies {
+    /// Chooses the replica.
+    pub router: Box<dyn Router>,
+    /// Lets requests in; None lets everybody in.
+    pub admission: Option<Box<dyn Admission>>,
+}
+
+impl Policies {
+    /// Those that a configuration names.
+    #[must_use]
+    pub fn of(config: &RunConfig) -> Policies {
+        Policies {
+            router: scaleproof_policy::build(config.router),
+            admission: admission::build(&config.gateway.admission),
+        }
+    }
+}
+
+/// As [`run`], with `policies` in the place of the configuration's.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with(
+    config: &RunConfig,
+    policies: Policies,
+    schedule: &Schedule,
+    engine: &dyn Fn() -> Box<dyn BatchScheduler + Send>,
+    observer: &mut dyn Observer,
+) -> Result<RunSummary, RunError> {
+    simulate(config, policies, schedule, &|| Replica::new(engine()), observer, None)
 }
 
 /// The same with every step shown to `watcher`, row by row: slower, with the same results.
@@ -50,38 +91,40 @@ pub fn run_watched(
     observer: &mut dyn Observer,
     watcher: &mut dyn Watcher,
 ) -> Result<RunSummary, RunError> {
-    let listing = |_| {
+    let listing = || {
         let mut replica = Replica::new(engine());
         replica.list_every_row();
         replica
     };
-    simulate(config, schedule, (0..config.replicas).map(listing).collect(), observer, Some(watcher))
+    simulate(config, Policies::of(config), schedule, &listing, observer, Some(watcher))
 }
 
 fn simulate<'a>(
     config: &'a RunConfig,
+    policies: Policies,
     schedule: &'a Schedule,
-    replicas: Vec<Replica>,
+    new_replica: &'a dyn Fn() -> Replica,
     observer: &'a mut dyn Observer,
     watcher: Option<&'a mut dyn Watcher>,
 ) -> Result<RunSummary, RunError> {
+    let replicas = Turmoil::places(config);
     let mut simulation = Simulation {
         config,
-        replicas,
+        replicas: (0..replicas).map(|_| new_replica()).collect(),
+        new_replica,
         workload: Workload::new(schedule, config.enough),
-        fleet: Fleet::new(
-            config.replicas,
-            if config.poll_interval.is_some() { LoadSource::Polled } else { LoadSource::InFlight },
-        ),
-        router: scaleproof_policy::build(config.router),
+        fleet: Fleet::new(replicas, config.router.load_source(config.poll_interval.is_some())),
+        router: policies.router,
+        gate: policies.admission.map(Gate::new),
         router_chance: chance::stream(schedule.seed, schedule.run, "router"),
-        servers: vec![Server::default(); config.replicas as usize],
+        servers: vec![Server::default(); replicas as usize],
         attempts: Attempts::default(),
         events: EventQueue::default(),
         ended: 0,
         sampled: 0,
         last_end: Nanos::ZERO,
         emitted: Vec::new(),
+        turmoil: Turmoil::of(config, schedule),
         observer,
         watcher,
     };
@@ -93,9 +136,12 @@ fn simulate<'a>(
 struct Simulation<'a> {
     config: &'a RunConfig,
     replicas: Vec<Replica>,
+    new_replica: &'a dyn Fn() -> Replica,
     workload: Workload<'a>,
     fleet: Fleet,
     router: Box<dyn Router>,
+    /// None if everybody is let in.
+    gate: Option<Gate<Slot>>,
     router_chance: Stream,
     servers: Vec<Server>,
     attempts: Attempts,
@@ -105,6 +151,8 @@ struct Simulation<'a> {
     sampled: u64,
     last_end: Nanos,
     emitted: Vec<Emitted>,
+    /// What disturbs the run, if anything may.
+    turmoil: Option<Box<Turmoil<'a>>>,
     observer: &'a mut dyn Observer,
     watcher: Option<&'a mut dyn Watcher>,
 }
@@ -119,6 +167,7 @@ impl Simulation<'_> {
         if self.config.poll_interval.is_some() {
             self.events.push(Nanos::ZERO, Event::Poll);
         }
+        self.start_turmoil();
     }
 
     /// The loop. Returns whether the observer stopped it.
@@ -134,10 +183,12 @@ impl Simulation<'_> {
                     self.arm_next_arrival();
                 }
                 Event::Release(request) => self.send(request, now)?,
+                Event::Dispatch(slot) => self.dispatch(slot, now)?,
                 Event::Ingested(slot) => self.ingested(slot, now)?,
                 Event::Watch(slot) => self.watch(slot),
-                Event::StepEnded(replica) => self.step_ended(replica, now)?,
+                Event::StepEnded { replica, start } => self.step_ended(replica, start, now)?,
                 Event::GiveUp(slot, why) => self.give_up(slot, why, now),
+                Event::Fleet(event) => self.fleet_event(event, now)?,
                 Event::Poll => self.poll(now),
                 Event::Sample => self.sample(now)?,
             }
@@ -162,12 +213,15 @@ impl Simulation<'_> {
     }
 
     fn summary(self, stopped: bool) -> RunSummary {
+        let (moments, connection_failures) = self.turmoil.map(|turmoil| turmoil.told()).unwrap_or_default();
         RunSummary {
             ended: self.last_end,
             attempts: self.ended,
             continued: self.workload.continued(),
             events: self.events.total(),
             replicas: self.replicas.iter().map(Replica::totals).collect(),
+            moments,
+            connection_failures,
             stopped,
         }
     }
@@ -176,49 +230,6 @@ impl Simulation<'_> {
         if let Some((at, request)) = self.workload.next_arrival() {
             self.events.push(at, Event::Arrival(request));
         }
-    }
-
-    fn send(&mut self, request: RequestRef, now: Nanos) -> Result<(), RunError> {
-        let planned = *self.workload.get(request).expect("only scheduled requests are sent");
-        let route = RouteRequest { class: planned.class, input_tokens: planned.input_tokens };
-        let replica = self.router.choose(&route, &self.fleet, &mut self.router_chance);
-        let deadline = [
-            self.config.timeout.map(|limit| (now + limit, GiveUp::Timeout)),
-            planned.cancel_after.map(|after| (now + after, GiveUp::Cancel)),
-        ];
-        let slot = self.attempts.insert(Attempt {
-            request,
-            class: planned.class,
-            scheduled: now,
-            sent: now,
-            first_token: None,
-            input_tokens: planned.input_tokens,
-            requested_tokens: planned.output_tokens,
-            output_tokens: 0,
-            cached_tokens: 0,
-            preemptions: 0,
-            replica,
-            in_engine: false,
-            deadline: deadline.into_iter().flatten().min_by_key(|&(at, _)| at),
-        });
-        let Some(replica) = replica else {
-            self.settle(slot, Outcome::Error, now, "no replica");
-            return Ok(());
-        };
-        self.fleet.sent(replica);
-        let server = &mut self.servers[replica as usize];
-        let refusal = self.config.limits.refusal(server, planned.input_tokens, planned.output_tokens);
-        server.unfinished += 1;
-        server.tokens_without_answer += u64::from(planned.input_tokens);
-        if let Some((outcome, reason)) = refusal {
-            // The answer takes its way, however short: a closed-loop client that is refused comes back after it.
-            let turnaround = self.config.front_end.ingest(planned.input_tokens)?.max(REFUSAL_TURNAROUND_MIN);
-            self.refuse(slot, outcome, now + turnaround, reason);
-            return Ok(());
-        }
-        self.arm_patience(slot);
-        self.events.push(now + self.config.front_end.ingest(planned.input_tokens)?, Event::Ingested(slot));
-        Ok(())
     }
 
     fn arm_patience(&mut self, slot: Slot) {
@@ -236,7 +247,8 @@ impl Simulation<'_> {
 
     /// From when on a token may reach the client after its patience has ended, although it was there before.
     fn watch_from(&self, slot: Slot) -> Option<Nanos> {
-        let on_the_way = self.config.front_end.output_token;
+        let link = self.turmoil.as_ref().map_or(Nanos::ZERO, |turmoil| turmoil.link_latency_max());
+        let on_the_way = self.config.front_end.output_token + link;
         let (until, _) = self.attempts.get(slot)?.deadline.filter(|_| on_the_way > Nanos::ZERO)?;
         Some(Nanos(until.0.saturating_sub(on_the_way.0)))
     }
@@ -249,6 +261,9 @@ impl Simulation<'_> {
     }
 
     fn ingested(&mut self, slot: Slot, now: Nanos) -> Result<(), RunError> {
+        if self.turmoil.is_some() && self.held_back(slot) {
+            return Ok(());
+        }
         let Some(attempt) = self.attempts.get_mut(slot) else { return Ok(()) };
         attempt.in_engine = true;
         let (request, max_tokens) = (attempt.request, attempt.requested_tokens);
@@ -268,12 +283,13 @@ impl Simulation<'_> {
 
     fn launch_steps(&mut self, replica: u32, now: Nanos) -> Result<(), RunError> {
         let unit = &mut self.replicas[replica as usize];
+        let start = unit.start();
         while let Some(launched) = unit.launch(now, &self.config.step_time)? {
             note_admissions(&mut self.attempts, launched.batch);
             let (span, preempted) = (launched.span, !launched.batch.preempted.is_empty());
             match span {
                 Some((begins, ends)) => {
-                    self.events.push(ends, Event::StepEnded(replica));
+                    self.events.push(ends, Event::StepEnded { replica, start });
                     if let Some(watcher) = &mut self.watcher {
                         let (batch, load) = (launched.batch, launched.load());
                         watcher.step(&Step { replica, begins, ends, batch, load, attempts: &self.attempts });
@@ -288,11 +304,17 @@ impl Simulation<'_> {
         Ok(())
     }
 
-    fn step_ended(&mut self, replica: u32, now: Nanos) -> Result<(), RunError> {
+    fn step_ended(&mut self, replica: u32, start: u32, now: Nanos) -> Result<(), RunError> {
+        let mut arrives = now + self.config.front_end.output_token;
+        if self.turmoil.is_some() {
+            match self.answer_arrives(replica, start, arrives) {
+                Some(later) => arrives = later,
+                None => return Ok(()),
+            }
+        }
         let mut emitted = std::mem::take(&mut self.emitted);
         emitted.clear();
         self.replicas[replica as usize].complete(&mut emitted);
-        let arrives = now + self.config.front_end.output_token;
         for token in &emitted {
             self.token(Slot::of_engine_id(token.id), token, arrives);
         }

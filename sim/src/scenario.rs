@@ -2,15 +2,16 @@
 //! scenario.yaml beside the manifest.
 
 use crate::engine::EngineConfig;
+use crate::faults::{FaultPlan, read_plan};
 use crate::profile::{Profile, read_scheduler};
-use crate::setup::{RunConfig, ServerLimits};
+use crate::setup::{GatewayConfig, RunConfig, ServerLimits};
 use scaleproof_pack::document::Document;
 use scaleproof_pack::fault::{Fault, Faults};
 use scaleproof_pack::fields::{Fields, Item, above, from_to, mapping};
 use scaleproof_pack::manifest::{Distribution, Manifest, PrefixGroup, read_prefix_groups};
 use scaleproof_pack::time::Nanos;
 use scaleproof_pack::workload::Enough;
-use scaleproof_policy::RouterPolicy;
+use scaleproof_policy::{AdmissionPolicy, RouterPolicy};
 
 /// A checked scenario.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,6 +20,8 @@ pub struct Scenario {
     pub profile: String,
     /// Who chooses the replica.
     pub router: Routing,
+    /// Who is let in.
+    pub admission: AdmissionPolicy,
     /// The profile's scheduler settings with the scenario's own over them.
     pub scheduler: EngineConfig,
     /// See [`ServerLimits`].
@@ -33,10 +36,12 @@ pub struct Scenario {
     pub prefix_groups: Vec<PrefixGroup>,
     /// The experiment.
     pub experiment: Experiment,
+    /// What may go wrong, if anything is said of it.
+    pub faults: Option<FaultPlan>,
 }
 
 /// The router and how fresh its loads are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Routing {
     /// The policy.
     pub policy: RouterPolicy,
@@ -85,6 +90,9 @@ impl Scenario {
         document.read(|fields| {
             let path = fields.req("profile").string();
             let router = mapping(&fields.req("router"), read_routing);
+            let admission = optional_mapping(&fields.opt("admission"), AdmissionPolicy::None, |fields| {
+                AdmissionPolicy::read(fields, &manifest.classes)
+            });
             let base = &profile.scheduler;
             let engine =
                 optional_mapping(&fields.opt("engine"), (base.clone(), None, None), |f| read_engine(f, base));
@@ -93,12 +101,14 @@ impl Scenario {
             let names: Vec<&str> = manifest.classes.iter().map(|class| class.name.as_str()).collect();
             let prefix_groups = read_prefix_groups(&groups, Some(&names));
             let experiment = mapping(&fields.req("experiment"), read_experiment);
+            let faults = read_plan(fields, manifest.engine.placement.replicas);
             let (mut scheduler, max_num_queued_reqs, max_num_queued_tokens) = engine?;
             let (timeout, ttft_timeout) = limits?;
             scheduler.enable_prefix_caching &= manifest.engine.prefix_cache;
             Some(Scenario {
                 profile: path?,
                 router: router?,
+                admission: admission?,
                 scheduler,
                 max_num_queued_reqs,
                 max_num_queued_tokens,
@@ -106,6 +116,7 @@ impl Scenario {
                 ttft_timeout: ttft_timeout.or(manifest.client.ttft_timeout),
                 prefix_groups: prefix_groups?,
                 experiment: experiment?,
+                faults: faults?,
             })
         })
     }
@@ -146,6 +157,13 @@ impl Scenario {
         faults.unless_any(())
     }
 
+    /// How often the replicas are polled: as the router says, or else as often as the policies that need it usually do.
+    #[must_use]
+    pub fn poll_interval(&self) -> Option<Nanos> {
+        let usual = [self.router.policy.usual_poll_interval(), self.admission.usual_poll_interval()];
+        self.router.poll_interval.or(usual.into_iter().flatten().min())
+    }
+
     /// What a run of `replicas` replicas needs.
     #[must_use]
     pub fn run_config(&self, manifest: &Manifest, profile: &Profile, replicas: u32) -> RunConfig {
@@ -160,10 +178,16 @@ impl Scenario {
                 max_queued_tokens: self.max_num_queued_tokens,
             },
             router: self.router.policy,
-            poll_interval: self.router.poll_interval,
+            gateway: GatewayConfig {
+                admission: self.admission.clone(),
+                batch_tokens: self.scheduler.max_num_batched_tokens,
+                overlapped: self.scheduler.async_scheduling,
+            },
+            poll_interval: self.poll_interval(),
             timeout: self.timeout,
             ttft_timeout: self.ttft_timeout,
             sample_interval: self.experiment.sample_interval,
+            faults: self.faults.clone().map(Box::new),
             enough: Enough {
                 successes: manifest.acceptance.min_successful_samples_per_class,
                 max_requests: (scheduled as f64 * self.experiment.max_continuation) as u64,
@@ -182,8 +206,9 @@ fn optional_mapping<T>(
 }
 
 fn read_routing(fields: &mut Fields<'_>) -> Option<Routing> {
-    let policy = fields.req("policy").word(&RouterPolicy::WORDS);
-    let poll = fields.opt("poll_interval_seconds").f64(from_to(0.001, 3600.0));
+    let policy = RouterPolicy::read(fields);
+    let poll_item = fields.opt("poll_interval_seconds");
+    let poll = poll_item.f64(from_to(0.001, 3600.0));
     Some(Routing { policy: policy?, poll_interval: seconds(poll) })
 }
 

@@ -1,12 +1,14 @@
 //! What a run is given, and what it gives back beside its records.
 
+use crate::faults::FaultPlan;
 use crate::replica::{FrontEnd, ReplicaTotals};
 use crate::step_time::{StepTime, StepTimeError};
+use scaleproof_pack::failure::Moment;
 use scaleproof_pack::record::Outcome;
 use scaleproof_pack::schedule::ScheduleError;
 use scaleproof_pack::time::{Nanos, TimeError};
 use scaleproof_pack::workload::{Enough, RequestRef};
-use scaleproof_policy::RouterPolicy;
+use scaleproof_policy::{AdmissionPolicy, RouterPolicy};
 use std::fmt;
 
 /// Everything a run needs beside its schedule.
@@ -22,6 +24,8 @@ pub struct RunConfig {
     pub limits: ServerLimits,
     /// Who chooses the replica.
     pub router: RouterPolicy,
+    /// Who is let in.
+    pub gateway: GatewayConfig,
     /// Loads are polled this often; None: the router's own count in flight.
     pub poll_interval: Option<Nanos>,
     /// The client's time limit for an answer.
@@ -32,6 +36,26 @@ pub struct RunConfig {
     pub sample_interval: Nanos,
     /// When the run may end.
     pub enough: Enough,
+    /// What disturbs it; None: nothing, and nobody looks whether something does.
+    pub faults: Option<Box<FaultPlan>>,
+}
+
+/// Admission at the gateway.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GatewayConfig {
+    /// The policy.
+    pub admission: AdmissionPolicy,
+    /// Tokens that an engine computes in a step, for policies that look ahead.
+    pub batch_tokens: u32,
+    /// Whether an engine's host works beside its GPU (asynchronous scheduling), for the same.
+    pub overlapped: bool,
+}
+
+impl Default for GatewayConfig {
+    /// Everybody is let in.
+    fn default() -> GatewayConfig {
+        GatewayConfig { admission: AdmissionPolicy::None, batch_tokens: 8192, overlapped: true }
+    }
 }
 
 /// What the API server refuses, before a request reaches the engine.
@@ -58,6 +82,10 @@ pub struct RunSummary {
     pub events: u64,
     /// Totals by replica.
     pub replicas: Vec<ReplicaTotals>,
+    /// What happened to the fleet itself, in order of time.
+    pub moments: Vec<Moment>,
+    /// When tries found no connection to a replica, or lost it, in order of time.
+    pub connection_failures: Vec<Nanos>,
     /// Whether the observer stopped it early.
     pub stopped: bool,
 }

@@ -227,6 +227,16 @@ impl StepTime {
     /// # Errors
     /// If the coefficients give something that is no time, or less than the hardware needs.
     pub fn duration(&self, shape: &BatchShape, overlapped: bool) -> Result<Nanos, StepTimeError> {
+        let step_us = self.step_us(shape, overlapped);
+        if let Some(hardware) = &self.hardware {
+            hardware.check(shape, step_us).map_err(StepTimeError::BelowBound)?;
+        }
+        Ok(Nanos::from_seconds(step_us / 1e6)?)
+    }
+
+    /// The same in microseconds as the coefficients give it, whether the hardware can do it or not.
+    #[must_use]
+    pub fn step_us(&self, shape: &BatchShape, overlapped: bool) -> f64 {
         let (coefficients, tokens) = match &self.graphs {
             None => (&self.eager, shape.tokens as u32),
             Some(times) => match times.graphs.pad_counts(shape.tokens as u32, shape.rows) {
@@ -237,11 +247,7 @@ impl StepTime {
         };
         let gpu_us = coefficients.gpu_us(shape, f64::from(tokens));
         let host_us = self.host.base_us + self.host.row_us * f64::from(shape.rows);
-        let step_us = if overlapped { gpu_us.max(host_us) } else { gpu_us + host_us };
-        if let Some(hardware) = &self.hardware {
-            hardware.check(shape, step_us).map_err(StepTimeError::BelowBound)?;
-        }
-        Ok(Nanos::from_seconds(step_us / 1e6)?)
+        if overlapped { gpu_us.max(host_us) } else { gpu_us + host_us }
     }
 }
 

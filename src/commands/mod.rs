@@ -5,6 +5,7 @@ pub mod analyze;
 pub mod bench;
 pub mod capacity;
 pub mod compare;
+pub mod failure_test;
 pub mod import;
 pub mod init;
 pub mod lint;

@@ -151,6 +151,7 @@ impl Run {
             replica: Some((id % u64::from(REPLICAS)) as u32),
             preemptions: 0,
             retries: 0,
+            computed_tokens: None,
             reason: "",
             wire: None,
         }

@@ -29,15 +29,15 @@ pub fn size_html(input: &SizePage) -> String {
         body.push_str(&fleet_picture(input.candidates));
         body.push_str(&capacity_picture(input.candidates));
         body.push_str("</div>\n<h2>Fleets</h2>\n");
-        body.push_str(&html("Fleets", &fleets));
+        body.push_str(&words_table("Fleets", &fleets));
     }
     let refused = refused_table(input.candidates);
     if !refused.rows.is_empty() {
         body.push_str("<h2>Without a fleet</h2>\n");
-        body.push_str(&html("Without a fleet", &refused));
+        body.push_str(&words_table("Without a fleet", &refused));
     }
     body.push_str("<h2>Memory of each GPU</h2>\n");
-    body.push_str(&html("Memory of each GPU", &memory_table(input.candidates)));
+    body.push_str(&words_table("Memory of each GPU", &memory_table(input.candidates)));
     body.push_str(&notes("Before you believe the numbers", input.remarks));
     page(input.title, &body)
 }
@@ -45,7 +45,7 @@ pub fn size_html(input: &SizePage) -> String {
 /// Longer cells are sentences, and may take several lines.
 const SENTENCE: usize = 30;
 
-fn html(label: &str, of: &Table) -> String {
+pub(super) fn words_table(label: &str, of: &Table) -> String {
     let columns = of.headers.iter().enumerate();
     let empty = table::Table::of(&of.rows);
     let filled = columns.fold(empty, |table, (i, head)| {

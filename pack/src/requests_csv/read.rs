@@ -175,6 +175,7 @@ fn own_row<'a>(
         replica: field(8).optional(Field::integer)?,
         preemptions: field(9).integer()?,
         retries: 0,
+        computed_tokens: None,
         wire: None,
         reason: "",
     };

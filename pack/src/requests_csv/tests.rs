@@ -159,6 +159,7 @@ fn any_record() -> impl Strategy<Value = Record> {
                 replica,
                 preemptions: small % 3,
                 retries: 0,
+                computed_tokens: None,
                 wire: None,
                 reason: if outcome == Outcome::Ok { "" } else { "queue limit, hit" },
             }

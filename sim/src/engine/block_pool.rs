@@ -63,6 +63,8 @@ pub struct BlockPool {
     free: u32,
     /// Of those, the ones without a name.
     nameless: u32,
+    /// Of the free ones, how many nobody may take.
+    withheld: u32,
     caching: bool,
     evictions: u64,
     /// Scratch of a release.
@@ -80,6 +82,7 @@ impl BlockPool {
             block_size,
             free,
             nameless: free,
+            withheld: 0,
             caching,
             evictions: 0,
             copies: Vec::new(),
@@ -89,7 +92,19 @@ impl BlockPool {
     /// Blocks that can be allocated.
     #[must_use]
     pub fn free(&self) -> u32 {
-        self.free
+        self.free.saturating_sub(self.withheld)
+    }
+
+    /// Keeps so many of the free blocks back from now on, fewer while fewer are free: a smaller pool in which nobody
+    /// loses what it has.
+    pub fn withhold(&mut self, blocks: u32) {
+        self.withheld = blocks;
+    }
+
+    /// Blocks that are not free, whether or not some are withheld.
+    #[must_use]
+    pub fn used_of(&self, usable: u32) -> u32 {
+        usable - self.free
     }
 
     /// Blocks whose content was dropped to give them to another request, so far.
@@ -123,7 +138,7 @@ impl BlockPool {
     #[must_use]
     pub fn fits(&self, hit: &Hit, tokens: u32, spare: u32) -> bool {
         let blocks = tokens.saturating_sub(hit.tokens).div_ceil(self.block_size);
-        u64::from(blocks) + u64::from(hit.unreferenced) + u64::from(spare) <= u64::from(self.free)
+        u64::from(blocks) + u64::from(hit.unreferenced) + u64::from(spare) <= u64::from(self.free())
     }
 
     /// Gives `holding`, which must be empty, the blocks of `hit`.
@@ -164,7 +179,7 @@ impl BlockPool {
     /// too few are free.
     #[must_use]
     pub fn take(&mut self, count: u32) -> bool {
-        if count > self.free {
+        if count > self.free() {
             return false;
         }
         self.free -= count;

@@ -145,6 +145,19 @@ pub struct EngineTotals {
     pub preemptions: u64,
 }
 
+impl EngineTotals {
+    /// Those of both together.
+    #[must_use]
+    pub fn and(self, other: EngineTotals) -> EngineTotals {
+        EngineTotals {
+            prefix_queries: self.prefix_queries + other.prefix_queries,
+            prefix_hits: self.prefix_hits + other.prefix_hits,
+            evictions: self.evictions + other.evictions,
+            preemptions: self.preemptions + other.preemptions,
+        }
+    }
+}
+
 /// A batch scheduler. Other engines implement this beside vLLM's.
 pub trait BatchScheduler {
     /// Takes a request in.
@@ -173,8 +186,15 @@ pub trait BatchScheduler {
     fn unreported_tokens(&self, _id: u64) -> u32 {
         0
     }
+    /// Tokens of a request without output that have been computed or hit; 0 for one that is not known.
+    fn prefilled_tokens(&self, _id: u64) -> u32 {
+        0
+    }
     /// The most tokens that a grouped row has had, its context and its own.
     fn longest_grouped_row(&self) -> u32 {
         0
     }
+    /// Leaves only the other blocks to be taken from now on, for a `share` of all from 0 to 1; whoever has blocks keeps
+    /// them. A scheduler without a pool need not override this.
+    fn withhold_blocks(&mut self, _share: f64) {}
 }

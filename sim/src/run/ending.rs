@@ -1,10 +1,12 @@
 //! How attempts go on and end: tokens, impatience, and the one place where an attempt is settled.
 
 use super::Simulation;
+use crate::attempt::{Attempt, Fate};
 use crate::engine::Emitted;
 use crate::event::{Event, GiveUp, Slot};
 use scaleproof_pack::record::Outcome;
 use scaleproof_pack::time::Nanos;
+use scaleproof_policy::admission::WAITED_TOO_LONG;
 
 impl Simulation<'_> {
     /// Tokens of one request reach its client at `arrives`.
@@ -20,15 +22,23 @@ impl Simulation<'_> {
             attempt.output_tokens += token.tokens.saturating_sub(1);
             return self.abandon(slot, why, until);
         }
+        if attempt.fate == Some(Fate::Breaks) && token.tokens > 0 {
+            self.connection_broke(arrives);
+            return self.settle(slot, Outcome::Error, arrives, "the connection broke");
+        }
         if token.tokens > 0 && attempt.first_token.is_none() {
             attempt.first_token = Some(arrives);
+            let answered = *attempt;
             let input = u64::from(attempt.input_tokens);
             let replica = attempt.replica.expect("a replica answered");
+            let away = answered.away + self.turmoil.as_ref().map_or(Nanos::ZERO, |t| t.latency(replica));
             let server = &mut self.servers[replica as usize];
             server.tokens_without_answer -= input;
             server.ttft_count += 1;
-            server.ttft_sum += arrives.since(attempt.sent);
+            server.ttft_sum += arrives.since(answered.sent).since(away);
+            self.answered(&answered);
         }
+        let Some(attempt) = self.attempts.get_mut(slot) else { return };
         attempt.output_tokens += token.tokens;
         if token.finish.is_some() {
             let complete = attempt.output_tokens == attempt.requested_tokens;
@@ -43,6 +53,9 @@ impl Simulation<'_> {
         if why == GiveUp::FirstTokenTimeout && attempt.first_token.is_some() {
             return;
         }
+        if why == GiveUp::GatewayTimeout {
+            return self.waited_too_long(slot, now);
+        }
         self.abandon(slot, why, now);
     }
 
@@ -55,28 +68,39 @@ impl Simulation<'_> {
         }
     }
 
-    fn abandon(&mut self, slot: Slot, why: GiveUp, at: Nanos) {
+    pub(super) fn abandon(&mut self, slot: Slot, why: GiveUp, at: Nanos) {
         let (outcome, reason) = match why {
             GiveUp::Timeout => (Outcome::Timeout, "no whole answer in time"),
             GiveUp::FirstTokenTimeout => (Outcome::Timeout, "no first token in time"),
             GiveUp::Cancel => (Outcome::Cancelled, "cancelled by the client"),
+            GiveUp::GatewayTimeout => (Outcome::Rejected, WAITED_TOO_LONG),
         };
         self.settle(slot, outcome, at, reason);
+    }
+
+    /// A replica does not count an attempt among its own any more.
+    pub(super) fn uncount(&mut self, replica: u32, attempt: &Attempt) {
+        self.fleet.ended(replica);
+        let server = &mut self.servers[replica as usize];
+        server.unfinished -= 1;
+        if attempt.first_token.is_none() {
+            server.tokens_without_answer -= u64::from(attempt.input_tokens);
+        }
+        if server.unfinished == 0 && self.turmoil.is_some() {
+            self.emptied(replica);
+        }
     }
 
     /// An attempt ends. The only place where one does.
     pub(super) fn settle(&mut self, slot: Slot, outcome: Outcome, ended: Nanos, reason: &'static str) {
         let mut attempt = self.attempts.remove(slot).expect("an attempt ends once");
-        if let Some(replica) = attempt.replica {
+        if let Some(replica) = attempt.replica.filter(|_| attempt.counted) {
             if attempt.in_engine {
+                let prefilled = self.replicas[replica as usize].prefilled_tokens(slot.engine_id());
+                attempt.prefilled_tokens = prefilled.saturating_sub(attempt.cached_tokens);
                 attempt.output_tokens += self.replicas[replica as usize].abort(slot.engine_id());
             }
-            self.fleet.ended(replica);
-            let server = &mut self.servers[replica as usize];
-            server.unfinished -= 1;
-            if attempt.first_token.is_none() {
-                server.tokens_without_answer -= u64::from(attempt.input_tokens);
-            }
+            self.uncount(replica, &attempt);
         }
         self.ended += 1;
         self.last_end = self.last_end.max(ended);
@@ -86,6 +110,7 @@ impl Simulation<'_> {
             watcher.ended(&record);
         }
         let resumed_at = ended.max(self.events.now());
+        self.leave(slot, &attempt, &record, resumed_at);
         if let Some((at, next)) = self.workload.ended(attempt.request, outcome, resumed_at) {
             self.events.push(at, Event::Release(next));
         }

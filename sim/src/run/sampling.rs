@@ -5,6 +5,7 @@ use crate::event::Event;
 use crate::setup::RunError;
 use scaleproof_pack::time::Nanos;
 use scaleproof_pack::timeline::TimelineRow;
+use scaleproof_policy::Polled;
 
 /// Timeline rows of a run. An observer may keep them all: these take about a gigabyte.
 const TIMELINE_ROWS_MAX: u64 = 20_000_000;
@@ -12,14 +13,19 @@ const TIMELINE_ROWS_MAX: u64 = 20_000_000;
 impl Simulation<'_> {
     /// Whether polls and samples still have something to see. Events of ended attempts do not count, and where
     /// nothing can happen any more the run has stalled.
-    fn goes_on(&self) -> bool {
+    pub(super) fn goes_on(&self) -> bool {
         self.events.has_pending() && (self.attempts.open() > 0 || self.events.has_sends())
     }
 
     pub(super) fn poll(&mut self, now: Nanos) {
         for (replica, unit) in self.replicas.iter().enumerate() {
+            if !self.answers(replica as u32) {
+                continue;
+            }
             let load = unit.engine().load();
-            self.fleet.polled(replica as u32, load.waiting + load.running);
+            let kv_usage = f64::from(load.kv_blocks_used) / f64::from(load.kv_blocks_total.max(1));
+            let found = Polled { waiting: load.waiting, running: load.running, kv_usage };
+            self.fleet.polled(replica as u32, found);
         }
         if let Some(interval) = self.config.poll_interval
             && self.goes_on()
@@ -34,7 +40,10 @@ impl Simulation<'_> {
             return Err(RunError::TooManySamples { rows: self.sampled, now });
         }
         for (replica, unit) in self.replicas.iter().enumerate() {
-            let (load, totals) = (unit.engine().load(), unit.engine().totals());
+            if !self.answers(replica as u32) {
+                continue;
+            }
+            let (load, totals) = (unit.engine().load(), unit.engine_totals());
             let server = &self.servers[replica];
             self.observer.sample(&TimelineRow {
                 at: now,

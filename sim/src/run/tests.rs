@@ -1,19 +1,21 @@
+mod faults;
+
 use super::*;
 use crate::engine::vllm::VllmScheduler;
 use crate::engine::{EngineConfig, SchedulingPolicy};
 use crate::replica::FrontEnd;
-use crate::setup::ServerLimits;
+use crate::setup::{GatewayConfig, ServerLimits};
 use crate::step_time::{Coefficients, HostCost, StepTime};
-use scaleproof_pack::record::Record;
+use scaleproof_pack::record::{Outcome, Record};
 use scaleproof_pack::schedule::{Load, Release};
 use scaleproof_pack::schedule::{Planned, PlannedList};
 use scaleproof_pack::workload::Enough;
 use scaleproof_policy::RouterPolicy;
 
-const MS: u64 = 1_000_000;
+pub(super) const MS: u64 = 1_000_000;
 
 /// A request of `input` and `output` tokens at `at_ms`.
-fn request(at_ms: u64, input: u32, output: u32) -> Planned {
+pub(super) fn request(at_ms: u64, input: u32, output: u32) -> Planned {
     Planned {
         release: Release::At(Nanos(at_ms * MS)),
         class: 0,
@@ -30,12 +32,12 @@ fn schedule(load: Load, requests: Vec<Planned>) -> Schedule {
     Schedule::of(load, PlannedList { requests, segments: Vec::new() })
 }
 
-fn open(requests: Vec<Planned>) -> Schedule {
+pub(super) fn open(requests: Vec<Planned>) -> Schedule {
     schedule(Load::Open { rps: 1.0 }, requests)
 }
 
 /// Steps of 10 ms, no limits, one replica.
-fn config() -> RunConfig {
+pub(super) fn config() -> RunConfig {
     RunConfig {
         replicas: 1,
         step_time: StepTime {
@@ -55,16 +57,18 @@ fn config() -> RunConfig {
         front_end: FrontEnd::default(),
         limits: ServerLimits { max_request_tokens: 8192, max_queued_requests: None, max_queued_tokens: None },
         router: RouterPolicy::RoundRobin,
+        gateway: GatewayConfig::default(),
         poll_interval: None,
         timeout: None,
         ttft_timeout: None,
         sample_interval: Nanos(100 * MS),
         enough: Enough { successes: 0, max_requests: 0 },
+        faults: None,
     }
 }
 
 #[derive(Default)]
-struct Seen {
+pub(super) struct Seen {
     records: Vec<Record>,
     stop: bool,
 }
@@ -79,7 +83,7 @@ impl Observer for Seen {
     }
 }
 
-fn simulate(config: &RunConfig, engine: &EngineConfig, schedule: &Schedule) -> Vec<Record> {
+pub(super) fn simulate(config: &RunConfig, engine: &EngineConfig, schedule: &Schedule) -> Vec<Record> {
     let mut seen = Seen::default();
     run(config, schedule, &|| Box::new(VllmScheduler::new(engine).unwrap()), &mut seen).unwrap();
     seen.records.sort_by_key(|record| record.id);
@@ -87,7 +91,7 @@ fn simulate(config: &RunConfig, engine: &EngineConfig, schedule: &Schedule) -> V
 }
 
 /// Outcome, and first token and end in milliseconds.
-fn told(records: &[Record]) -> Vec<(Outcome, Option<u64>, u64)> {
+pub(super) fn told(records: &[Record]) -> Vec<(Outcome, Option<u64>, u64)> {
     records.iter().map(|r| (r.outcome, r.first_token.map(|at| at.0 / MS), r.ended.0 / MS)).collect()
 }
 

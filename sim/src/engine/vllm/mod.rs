@@ -44,6 +44,8 @@ pub struct VllmScheduler {
     arrivals: u64,
     admissions: u64,
     totals: EngineTotals,
+    /// Usable blocks that nobody may take.
+    withheld: u32,
     /// Scratch of the admission at hand.
     hit: Hit,
 }
@@ -73,6 +75,7 @@ impl VllmScheduler {
             arrivals: 0,
             admissions: 0,
             totals: EngineTotals::default(),
+            withheld: 0,
             hit: Hit::default(),
             config: config.clone(),
         })
@@ -158,11 +161,13 @@ impl BatchScheduler for VllmScheduler {
     }
 
     fn load(&self) -> EngineLoad {
+        let usable = self.config.usable_blocks();
+        let kv_blocks_total = usable - self.withheld;
         EngineLoad {
             waiting: self.waiting.len() as u32,
             running: self.running.len() as u32,
-            kv_blocks_used: self.config.usable_blocks() - self.pool.free(),
-            kv_blocks_total: self.config.usable_blocks(),
+            kv_blocks_used: self.pool.used_of(usable).min(kv_blocks_total),
+            kv_blocks_total,
         }
     }
 
@@ -191,7 +196,16 @@ impl BatchScheduler for VllmScheduler {
         self.requests.find(id).map_or(0, |slot| self.unreported(self.requests.get(slot)))
     }
 
+    fn prefilled_tokens(&self, id: u64) -> u32 {
+        self.requests.find(id).map_or(0, |slot| self.requests.get(slot).computed_tokens)
+    }
+
     fn longest_grouped_row(&self) -> u32 {
         self.longest_row()
+    }
+
+    fn withhold_blocks(&mut self, share: f64) {
+        self.withheld = (f64::from(self.config.usable_blocks()) * share) as u32;
+        self.pool.withhold(self.withheld);
     }
 }

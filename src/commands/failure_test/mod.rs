@@ -1,0 +1,163 @@
+//! `scaleproof failure-test`: one fault at a passing rate, and what became of the fleet.
+
+pub mod args;
+mod fault;
+mod trial;
+
+use crate::exit::{CommandError, Outcome};
+use crate::files::{self, unwritable};
+use crate::input::{self, Loaded};
+use crate::point::Point;
+use crate::progress::Progress;
+use crate::study::{exit_by_gate, pack_directory, print_out, refuse_outside, shown, use_threads};
+use args::FailureTestArgs;
+use rayon::prelude::*;
+use scaleproof_pack::failure::{FailureReport, Repeats};
+use scaleproof_pack::report_html::{FailurePage, failure_html};
+use scaleproof_pack::requests_csv;
+use scaleproof_pack::schedule::Load;
+use scaleproof_pack::timeline::TimelineCsv;
+use serde::Serialize;
+use std::path::Path;
+use trial::{Trial, try_once};
+
+/// The report, for people and for `verify-pack`.
+const MARKDOWN: &str = "failure-test.md";
+/// The same, for programs.
+const JSON: &str = "failure-test.json";
+
+/// Runs the command.
+pub fn run(args: &FailureTestArgs) -> Outcome {
+    use_threads(&args.common)?;
+    if args.common.resume {
+        return Err(CommandError::bad_input(
+            "--resume: found a failure test; expected a study; leave it out, and name an empty --out",
+        ));
+    }
+    let loaded = input::load(&args.common.source)?;
+    let shared_prefixes = loaded.shared_prefixes(&args.common.source.cache)?;
+    let rps = match args.rate {
+        Some(rps) => rps,
+        None => passing_rate(&loaded, shared_prefixes)?,
+    };
+    let replicas = loaded.manifest.engine.placement.replicas;
+    let point = |run| Point { load: Load::Open { rps }, run, replicas, shared_prefixes };
+    let runs: Vec<u64> = (0..args.repeats).map(|repeat| args.run.saturating_add(repeat)).collect();
+    let (plan, injected) = fault::plan(args, &loaded, &point(args.run).schedule(&loaded)?)?;
+    let mut disturbed = loaded.clone();
+    disturbed.scenario.faults = Some(plan);
+    let claim = pack_directory(&args.common, "failure-test")?;
+    let expected = loaded.manifest.client.initial_scheduled_requests.saturating_mul(args.repeats);
+    let progress = Progress::start("failure-test", expected);
+    let trials: Result<Vec<Trial>, CommandError> = runs
+        .par_iter()
+        .with_max_len(1)
+        .map(|&run| try_once(&disturbed, &point(run), &injected, run == args.run, &progress))
+        .collect();
+    drop(progress);
+    let trials = trials?;
+    refuse_outside(
+        args.common.strict,
+        trials[0].outside.iter().map(|what| ("the run".to_owned(), what.clone())),
+    )?;
+    let reports: Vec<FailureReport> = trials.iter().map(|trial| trial.report.clone()).collect();
+    let repeats = Repeats::of(&reports);
+    write_pack(&disturbed, &claim.path, &trials[0], &repeats)?;
+    print(args, &disturbed, &claim.path, &reports[0], &repeats)?;
+    exit_by_gate(repeats.passed == repeats.runs)
+}
+
+/// The highest of the scenario's rates that passes every gate when nothing goes wrong.
+fn passing_rate(loaded: &Loaded, shared_prefixes: bool) -> Result<f64, CommandError> {
+    let mut undisturbed = loaded.clone();
+    undisturbed.scenario.faults = None;
+    let rates = &loaded.scenario.experiment.rates_rps;
+    let progress = Progress::start("passing rate", 0);
+    for &rps in rates.iter().rev() {
+        let replicas = loaded.manifest.engine.placement.replicas;
+        let point = Point { load: Load::Open { rps }, run: 0, replicas, shared_prefixes };
+        match point.verdict(&undisturbed, &progress)? {
+            Some(verdict) if verdict.pass => return Ok(rps),
+            Some(_) => {}
+            None => {
+                return Err(CommandError::could_not_run(
+                    "interrupted: found a request to stop; nothing was written",
+                ));
+            }
+        }
+    }
+    Err(CommandError::bad_input(format!(
+        "experiment.rates_rps: found no rate that passes without a fault among {rates:?}; expected one; a failure test \
+         starts at a passing point: name it with --rate R"
+    )))
+}
+
+/// What is printed and written as JSON.
+#[derive(Serialize)]
+struct Printed<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pack: Option<String>,
+    #[serde(flatten)]
+    report: &'a FailureReport,
+    repeats: &'a Repeats,
+}
+
+fn write_pack(
+    loaded: &Loaded,
+    directory: &Path,
+    trial: &Trial,
+    repeats: &Repeats,
+) -> Result<(), CommandError> {
+    let several = Some(repeats).filter(|repeats| repeats.runs > 1);
+    let write = |name: &str, text: &str| files::write(&directory.join(name), text.as_bytes());
+    for (name, text) in loaded.pack_texts(loaded.manifest.engine.placement.replicas) {
+        write(name, &text)?;
+    }
+    write(MARKDOWN, &trial.report.to_markdown(several))?;
+    write(JSON, &json(&Printed { pack: None, report: &trial.report, repeats })?)?;
+    write(files::REPORT, &json(&trial.whole)?)?;
+    let page = FailurePage { report: &trial.report, records: &trial.records, rows: &trial.rows };
+    write(files::PAGE, &failure_html(&page))?;
+    let path = directory.join(files::REQUESTS);
+    let names = loaded.manifest.classes.iter().map(|class| class.name.as_str());
+    let mut requests = requests_csv::Writer::new(files::Pending::create(&path)?, names);
+    trial
+        .records
+        .iter()
+        .try_for_each(|record| requests.row(record))
+        .and_then(|()| requests.finish())
+        .map_err(|error| unwritable(&path, &error))?
+        .keep()?;
+    let path = directory.join(files::TIMELINE);
+    let mut timeline =
+        TimelineCsv::new(files::Pending::create(&path)?).map_err(|error| unwritable(&path, &error))?;
+    trial
+        .rows
+        .iter()
+        .try_for_each(|row| timeline.row(row))
+        .and_then(|()| timeline.finish())
+        .map_err(|error| unwritable(&path, &error))?
+        .keep()
+}
+
+fn json(value: &impl Serialize) -> Result<String, CommandError> {
+    Ok(serde_json::to_string_pretty(value).map_err(CommandError::could_not_run)? + "\n")
+}
+
+fn print(
+    args: &FailureTestArgs,
+    loaded: &Loaded,
+    directory: &Path,
+    report: &FailureReport,
+    repeats: &Repeats,
+) -> Result<(), CommandError> {
+    match args.common.format {
+        crate::args::Format::Json => {
+            print_out(&json(&Printed { pack: Some(shown(directory)), report, repeats })?)
+        }
+        crate::args::Format::Text => {
+            let text = report.to_markdown(Some(repeats).filter(|repeats| repeats.runs > 1));
+            print_out(&format!("{text}\n{}pack: {}\n", loaded.footing(), directory.display()))
+        }
+    }
+}
