@@ -42,6 +42,8 @@ fn main() -> ExitCode {
         Command::Size(args) => commands::size::run(args),
         Command::Whatif(args) => commands::whatif::run(args),
         Command::FailureTest(args) => commands::failure_test::run(args),
+        Command::Reproduce(args) => commands::reproduce::run(args),
+        Command::VerifyPack(args) => commands::verify_pack::run(args),
         Command::Compare(args) => commands::compare::run(args),
         Command::Analyze(args) => commands::analyze::run(args),
         Command::Import(args) => commands::import::run(args),
