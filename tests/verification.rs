@@ -25,16 +25,7 @@ fn study() -> (Scenario, PathBuf) {
              \x20 - {name: batches, tokens: 96, weight: 1, classes: [batch]}\nexperiment:\n",
         )
         .scenario("sample_interval_seconds: 0.05", "sample_interval_seconds: 0.5");
-    let made = scenario.run(&[
-        "reproduce",
-        "small",
-        "--out",
-        "study",
-        "--concurrency",
-        "1,8,64",
-        "--failure-rate",
-        "20",
-    ]);
+    let made = scenario.run(&["reproduce", "small", "--out", "study", "--failure-rate", "20"]);
     assert_eq!(made.code, 0, "{}\n{}", made.out, made.err);
     assert!(made.out.contains("\naccepted\n"));
     let folder = scenario.path("study");

@@ -10,25 +10,25 @@ use crate::trend;
 /// Levels of a sweep from which on it shows a course.
 const LEVELS_MIN: usize = 3;
 
-fn reports(evidence: &Evidence) -> impl Iterator<Item = (&PointPack, &Report)> {
-    evidence.points.iter().filter_map(|point| Some((point, point.report.as_ref().ok()?)))
-}
-
-/// The open-loop points of the first cache state: that of the study's top, or cold.
-fn open(evidence: &Evidence) -> Vec<(&PointPack, &Report, f64)> {
+/// The reports of the study's first cache state, which the capacity is of: that of its top, or cold.
+fn of_first_state(evidence: &Evidence) -> impl Iterator<Item = (&PointPack, &Report)> {
     let top = evidence.tops.iter().find_map(|(_, text)| {
         let point = evidence.points.iter().find(|point| point.report_text == *text)?;
-        point.cache().map(str::to_owned)
+        point.cache()
     });
-    let state = top.unwrap_or_else(|| "cold".to_owned());
-    reports(evidence)
-        .filter(|(point, _)| point.cache() == Some(state.as_str()))
+    let state = top.unwrap_or("cold");
+    let reports = evidence.points.iter().filter_map(|point| Some((point, point.report.as_ref().ok()?)));
+    reports.filter(move |(point, _)| point.cache() == Some(state))
+}
+
+fn open(evidence: &Evidence) -> Vec<(&PointPack, &Report, f64)> {
+    of_first_state(evidence)
         .filter_map(|(point, report)| Some((point, report, report.facts.offered_rps?)))
         .collect()
 }
 
 pub(super) fn both_loops(evidence: &Evidence) -> Judged {
-    let closed: Vec<(u32, f64)> = reports(evidence)
+    let closed: Vec<(u32, f64)> = of_first_state(evidence)
         .filter_map(|(_, report)| {
             Some((report.facts.concurrency?, report.request_throughput_rps.unwrap_or(0.0)))
         })
