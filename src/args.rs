@@ -1,15 +1,17 @@
 //! The arguments of every command.
 
+use crate::commands::calibrate::CalibrateArgs;
+use crate::commands::compare_policies::ComparePoliciesArgs;
 use crate::commands::emulate::EmulateArgs;
 use crate::commands::failure_test::args::FailureTestArgs;
-use crate::commands::compare_policies::ComparePoliciesArgs;
-use crate::commands::calibrate::CalibrateArgs;
 use crate::commands::init::InitArgs;
 use crate::commands::live::LiveArgs;
 use crate::commands::model::ModelArgs;
 use crate::commands::observability::ObservabilityArgs;
+use crate::commands::reproduce::ReproduceArgs;
 use crate::commands::size::SizeArgs;
 use crate::commands::validate::ValidateArgs;
+use crate::commands::verify_pack::VerifyPackArgs;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use scaleproof_pack::import::Format as ResultFormat;
@@ -70,6 +72,14 @@ pub enum Command {
     ///
     /// Example: scaleproof failure-test scenarios/tp2-dp4 --fault kill --rate 20 --replica 1
     FailureTest(Box<FailureTestArgs>),
+    /// Make a whole study in one command: closed and open sweeps, plan, failure test, and the verdict on its packs
+    ///
+    /// Example: scaleproof reproduce scenarios/tp2-dp4 --peak 36
+    Reproduce(ReproduceArgs),
+    /// Judge the packs of a study against the acceptance list, line by line
+    ///
+    /// Example: scaleproof verify-pack out/reproduce-tp2-dp4
+    VerifyPack(VerifyPackArgs),
     /// Put two packs side by side, with differences and their intervals
     ///
     /// Example: scaleproof compare out/simulate-tp2-dp4 out/simulate-tp2-dp4-2
@@ -149,6 +159,7 @@ impl Command {
             | Command::Calibrate(_)
             | Command::Capacity(_)
             | Command::Plan(_)
+            | Command::Reproduce(_)
             | Command::Size(_)
             | Command::Validate(_)
             | Command::Whatif(_)
@@ -161,6 +172,7 @@ impl Command {
             | Command::Import(_)
             | Command::Model(_)
             | Command::Observability(_)
+            | Command::VerifyPack(_)
             | Command::Accuracy(_)
             | Command::Bench(_)
             | Command::Emulate(_)

@@ -46,6 +46,8 @@ fn main() -> ExitCode {
         Command::Validate(args) => commands::validate::run(args),
         Command::Whatif(args) => commands::whatif::run(args),
         Command::FailureTest(args) => commands::failure_test::run(args),
+        Command::Reproduce(args) => commands::reproduce::run(args),
+        Command::VerifyPack(args) => commands::verify_pack::run(args),
         Command::Compare(args) => commands::compare::run(args),
         Command::ComparePolicies(args) => commands::compare_policies::run(args),
         Command::Analyze(args) => commands::analyze::run(args),

@@ -46,7 +46,7 @@ fn exposed() -> BTreeSet<String> {
 /// The metrics that a PromQL expression reads: names outside of braces, brackets, quotes and label lists, that no
 /// parenthesis follows.
 fn metrics(expression: &str) -> BTreeSet<String> {
-    const WORDS: [&str; 9] = ["and", "or", "unless", "on", "by", "without", "ignoring", "le", "bool"];
+    const WORDS: [&str; 8] = ["and", "or", "unless", "bool", "sum", "min", "max", "avg"];
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
     let mut found = BTreeSet::new();
     let mut rest = expression;

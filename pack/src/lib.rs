@@ -7,6 +7,7 @@
 // Tests may unwrap, also those outside `cfg(test)`: hence not in the workspace's lints.
 #![warn(clippy::unwrap_used)]
 
+pub mod acceptance;
 pub mod alerts;
 pub mod analyze;
 pub mod balance;

@@ -6,8 +6,8 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test that cannot go on panics")]
 
 mod cases;
-mod driver;
 mod disturbed;
+mod driver;
 mod watched;
 
 use cases::{Case, case, trace_case};

@@ -146,6 +146,9 @@ impl<F: Fetch> Replica<F> {
             prefix_hits: total.prefix_hits,
             evictions: total.evictions,
             preemptions: total.preemptions,
+            generation_tokens: total.generation_tokens,
+            ttft_count: total.ttft_count,
+            ttft_sum: Nanos::from_seconds(total.ttft_sum_s).unwrap_or_default(),
         });
     }
 }

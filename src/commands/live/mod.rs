@@ -195,7 +195,9 @@ pub fn engine(targets: &TargetArgs, tuning: Tuning, loaded: &Loaded) -> Result<L
     };
     let served_at = addresses("--target", &targets.targets)?;
     if served_at.is_empty() {
-        return Err(CommandError::bad_input("--target: found none; expected an endpoint, as http://host:8000"));
+        return Err(CommandError::bad_input(
+            "--target: found none; expected an endpoint, as http://host:8000",
+        ));
     }
     let cores = std::thread::available_parallelism().map_or(2, |n| n.get());
     let config = LiveConfig {

@@ -51,7 +51,8 @@ impl Engine {
             )));
         }
         let usual = predicted.manifest.engine.placement.replicas;
-        let names = live::addresses("--target", &args.targets.targets)?.iter().map(ToString::to_string).collect();
+        let names =
+            live::addresses("--target", &args.targets.targets)?.iter().map(ToString::to_string).collect();
         let engine = Engine::Live { targets: Box::new(args.targets.clone()), names, usual };
         if !design.fleets.iter().any(|&replicas| engine.serves(replicas)) {
             return Err(CommandError::bad_input(format!(

@@ -1,0 +1,33 @@
+//! The arguments of `reproduce`.
+
+use crate::args::rate;
+use clap::Args;
+use std::path::PathBuf;
+
+/// Arguments of `reproduce`.
+#[derive(Debug, Args)]
+pub struct ReproduceArgs {
+    /// The scenario: a directory with workload-manifest.yaml and scenario.yaml
+    pub scenario: PathBuf,
+    /// Write the study's packs here [default: a new directory under out/]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Offered rates, in requests per second [default: the scenario's]
+    #[arg(long, value_name = "R,R,...", value_delimiter = ',', allow_negative_numbers = true, value_parser = rate)]
+    pub rps: Vec<f64>,
+    /// Closed loop: numbers of clients [default: 1, 2, 4, ... 64 for each replica]
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub concurrency: Vec<u32>,
+    /// Independent repeats of each offered rate
+    #[arg(long, value_name = "K", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub repeats: u64,
+    /// Peak to plan for, in requests per second [default: 1.5 times the highest rate that passes]
+    #[arg(long, value_name = "R", allow_negative_numbers = true, value_parser = rate)]
+    pub peak: Option<f64>,
+    /// Offered rate of the failure test [default: the tested rate below the highest that passes, if there is one]
+    #[arg(long, value_name = "R", allow_negative_numbers = true, value_parser = rate)]
+    pub failure_rate: Option<f64>,
+    /// Threads to use [default: all cores]. Results are the same for any number
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub threads: Option<u16>,
+}
