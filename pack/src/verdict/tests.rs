@@ -134,8 +134,11 @@ fn a_plan_asks_for_more_of_a_noisier_engine() {
     let rule = Tolerance::default();
     let quiet = plan(&[point(1.0, &[1.002, 0.998, 1.001, 0.999], false)], &rule).unwrap();
     let noisy = plan(&[point(1.0, &[1.02, 0.98, 1.01, 0.99], false)], &rule).unwrap();
-    assert_eq!(quiet.repeats, Some(REPEATS_MIN), "{:?}", quiet.rows[0]);
-    assert!(noisy.repeats.unwrap() > REPEATS_MIN, "{:?}", noisy.rows[0]);
+    let of_tpot = |plan: &Plan| plan.rows.iter().find(|row| row.name.contains("p50_tpot")).unwrap().repeats;
+    assert_eq!(of_tpot(&quiet), Some(REPEATS_MIN));
+    assert!(of_tpot(&noisy).unwrap() > REPEATS_MIN && noisy.repeats >= quiet.repeats);
+    // No noise makes a share better known than by its hundred requests.
+    assert!(quiet.rows[0].name.contains("attainment"), "{:?}", quiet.rows[0]);
     let hopeless = plan(&[point(1.0, &[1.3, 0.7, 1.2, 0.8], false)], &rule).unwrap();
     assert_eq!(hopeless.repeats, None);
 }
