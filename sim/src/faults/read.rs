@@ -151,10 +151,18 @@ const KINDS: [(&str, Kind); 8] = [
     ("cancellations", Kind::Cancellations),
 ];
 
+/// The fields of one kind or another.
+const OF_KINDS: [&str; 8] =
+    ["replica", "replicas", "for_seconds", "factor", "latency_ms", "loss", "share", "drain_seconds"];
+
 fn read_fault(fields: &mut Fields<'_>, replicas: u32) -> Option<Fault> {
     let kind = fields.req("kind").word(&KINDS);
     let at = seconds(&fields.req("at_seconds"), 0.0);
-    let kind = kind?;
+    let Some(kind) = kind else {
+        // Which of them belong to it cannot be told.
+        OF_KINDS.iter().for_each(|name| drop(fields.opt(name)));
+        return None;
+    };
     let whole = matches!(kind, Kind::Cancellations | Kind::RollingRestart);
     let replicas = read_replicas(fields, whole, replicas);
     let kind = read_kind(fields, kind);
