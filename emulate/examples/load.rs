@@ -47,7 +47,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let due = begins + Duration::from_secs_f64(number as f64 / rate);
         tokio::time::sleep_until(due.into()).await;
         let address = addresses[number % addresses.len()];
-        requests.push(tokio::spawn(stream(address, number as u32)));
+        // Each replica has the whole mix.
+        let lengths = MIX[number / addresses.len() % MIX.len()];
+        requests.push(tokio::spawn(stream(address, number as u32, lengths)));
     }
     let (mut whole, mut bytes) = (0, 0);
     let offered = requests.len();
@@ -68,8 +70,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Whether a stream came to its [DONE], and its bytes.
-async fn stream(address: SocketAddr, number: u32) -> std::io::Result<(bool, usize)> {
-    let (input, output) = MIX[number as usize % MIX.len()];
+async fn stream(
+    address: SocketAddr,
+    number: u32,
+    (input, output): (u32, u32),
+) -> std::io::Result<(bool, usize)> {
     let prompt: Vec<String> =
         (0..input).map(|index| (256 + (number * 9973 + index) % 60_000).to_string()).collect();
     let prompt = prompt.join(",");

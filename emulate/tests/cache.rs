@@ -4,11 +4,11 @@
 
 mod support;
 
-use scaleproof_emulate::Emulator;
+use scaleproof_emulate::{Emulator, Fault};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use support::{address, config, get, metric, post};
+use support::{address, config, get, metric, post, until};
 
 /// `len` token ids from `from` on.
 fn ids(from: u32, len: u32) -> Vec<u32> {
@@ -64,14 +64,19 @@ async fn a_small_pool_preempts_and_still_answers_everything() {
     config.limits.max_request_tokens = 624;
     let emulator = Emulator::start(config).await.unwrap();
     let at = address(&emulator).await;
+    // All three are there before the first step.
+    emulator.fault(0, &Fault::Stall { health: true }).await.unwrap();
     let asked: Vec<_> = (0..3)
         .map(|number| {
-            let body = json!({"prompt": ids(number * 1000, 100), "max_tokens": 250});
-            tokio::spawn(async move { ask(at, body).await })
+            let body = json!({"prompt": ids(number * 1000, 100), "max_tokens": 250, "stream": true});
+            tokio::spawn(async move { post(at, "/v1/completions", &body).await })
         })
         .collect();
+    until(at, "http_requests_total{handler=\"/v1/completions\",method=\"POST\",status=\"2xx\"}", 3.0).await;
+    emulator.fault(0, &Fault::Heal {}).await.unwrap();
     for answer in asked {
-        assert_eq!(answer.await.unwrap()["usage"]["completion_tokens"], 250);
+        let answer = answer.await.unwrap();
+        assert!(answer.is_done() && answer.events().len() == 250);
     }
     assert!(metric(at, "vllm:num_preemptions_total").await >= 1.0);
     let of_requests = metric(at, "vllm:request_num_preemptions_sum").await;
