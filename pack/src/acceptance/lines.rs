@@ -18,8 +18,11 @@ const REPEATS_MIN: usize = 3;
 /// Prefix hits that a cold run may have, of its prompt tokens: what a chance block of a chat template makes.
 const COLD_HITS_MAX: f64 = 0.01;
 
-/// What a judge says: Err of what is wrong or lacks.
-type Judged = Result<Vec<String>, (Verdict, Vec<String>)>;
+/// What is wrong or lacks.
+type Refusal = (Verdict, Vec<String>);
+
+/// What a judge says: the evidence of a line that is met, or why it is not.
+type Judged = Result<Vec<String>, Refusal>;
 
 pub(super) struct Rule {
     id: &'static str,

@@ -15,7 +15,7 @@ pub struct ReproduceArgs {
     /// Offered rates, in requests per second [default: the scenario's]
     #[arg(long, value_name = "R,R,...", value_delimiter = ',', allow_negative_numbers = true, value_parser = rate)]
     pub rps: Vec<f64>,
-    /// Closed loop: numbers of clients [default: 1, 2, 4, ... 64 for each replica]
+    /// Closed loop: numbers of clients [default: 1, 2, 4, ... 128 for each replica]
     #[arg(long, value_name = "N,N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub concurrency: Vec<u32>,
     /// Independent repeats of each offered rate

@@ -17,7 +17,7 @@ use serde_json::Value;
 use std::path::Path;
 
 /// Clients of each replica in the closed loop.
-const CLIENTS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
+const CLIENTS: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 /// The peak over the capacity, unless one is given.
 const PEAK_FACTOR: f64 = 1.5;
 
@@ -70,7 +70,10 @@ impl Study<'_> {
     /// Runs a command on the scenario, whose pack is `pack`. That a gate fails is a result, and no end of the study.
     fn step(&self, command: &str, pack: &str, options: &[String]) -> Outcome {
         let out = ["--out".to_owned(), shown(&self.folder.join(pack))];
-        self.step_without_scenario(command, &[&[self.scenario.clone()], options, &out[..]].concat())
+        self.step_without_scenario(
+            command,
+            &[std::slice::from_ref(&self.scenario), options, &out[..]].concat(),
+        )
     }
 
     fn step_without_scenario(&self, command: &str, options: &[String]) -> Outcome {

@@ -1,6 +1,6 @@
 //! The lines about the capacity: the two loops, the chosen point, its repeats.
 
-use super::{ATTAINMENT_MIN, ERROR_RATE_MAX, Judged, REPEATS_MIN, SUCCESSES_MIN};
+use super::{ATTAINMENT_MIN, ERROR_RATE_MAX, Judged, REPEATS_MIN, Refusal, SUCCESSES_MIN};
 use crate::acceptance::{Evidence, PointPack, Verdict};
 use crate::capacity::{Judgement, capacity};
 use crate::report::Report;
@@ -64,8 +64,11 @@ pub(super) fn both_loops(evidence: &Evidence) -> Judged {
     }
 }
 
+/// A rate with its points.
+type Rate<'a> = (f64, Vec<(&'a PointPack, &'a Report)>);
+
 /// The points at the capacity: the highest rate that passes, as the study itself finds it.
-fn at_capacity(evidence: &Evidence) -> Result<(f64, Vec<(&PointPack, &Report)>), (Verdict, Vec<String>)> {
+fn at_capacity(evidence: &Evidence) -> Result<Rate<'_>, Refusal> {
     let open = open(evidence);
     if open.is_empty() {
         return Err((Verdict::NotShown, vec!["no open-loop point was found".to_owned()]));
