@@ -77,15 +77,11 @@ fn copy(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).unwrap() {
         let path = entry.unwrap().path();
         let target = to.join(path.file_name().unwrap());
-<<<<<<< HEAD
-        if path.is_dir() { copy(&path, &target) } else { fs::copy(&path, &target).map(|_| ()).unwrap() }
-=======
         if path.is_dir() {
             copy(&path, &target);
         } else {
             fs::copy(&path, &target).unwrap();
         }
->>>>>>> wt-observe
     }
 }
 
