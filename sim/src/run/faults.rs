@@ -259,7 +259,7 @@ impl<'a> Simulation<'a> {
                 FaultKind::Slow { factor, .. } => slowdown *= factor,
                 FaultKind::KvCut { share, .. } => withheld = f64::max(withheld, share),
                 FaultKind::Link { latency, loss, .. } => {
-                    unit.latency = unit.latency + latency;
+                    unit.latency += latency;
                     unit.loss = 1.0 - (1.0 - unit.loss) * (1.0 - loss);
                 }
                 FaultKind::Crash

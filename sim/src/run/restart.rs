@@ -22,7 +22,7 @@ impl Simulation<'_> {
         let mut begins = at;
         for (phase, lasts) in turmoil.plan.resilience.restart.phases() {
             turmoil.note(begins, replica, What::Starting(phase));
-            begins = begins + lasts;
+            begins += lasts;
         }
         self.events.push(begins, Event::Fleet(FleetEvent::Ready(replica, start)));
     }
