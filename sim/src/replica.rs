@@ -235,7 +235,7 @@ impl Replica {
         self.engine.report_each_token(id);
     }
 
-    /// Tokens of a request without output that have been computed or hit.
+    /// Prompt tokens of a request without output that have been computed or hit.
     #[must_use]
     pub fn prefilled_tokens(&self, id: u64) -> u32 {
         self.engine.prefilled_tokens(id)

@@ -112,7 +112,7 @@ pub fn check_removed(collected: &Collected, summary: &RunSummary) {
         // What changes at the very moment may be before or after the sending.
         let strictly = |moment: &&Moment| moment.at < record.sent;
         let change = |moment: &&Moment| matches!(moment.what, What::Removed(_) | What::Readmitted);
-        let last = of(replica).filter(strictly).filter(change).last();
+        let last = of(replica).filter(strictly).rfind(change);
         let out = last.is_some_and(|moment| matches!(moment.what, What::Removed(_)));
         let back = of(replica).any(|m| m.at == record.sent && m.what == What::Readmitted);
         assert!(!out || back, "sent to a removed replica: {record:?}");

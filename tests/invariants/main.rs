@@ -35,6 +35,23 @@ struct Collected {
     samples: Vec<TimelineRow>,
 }
 
+impl Collected {
+    fn assert_same(&self, again: &Collected) {
+        let what = "not the same twice, or row by row";
+        for (one, other) in self.records.iter().zip(&again.records) {
+            assert_eq!(one, other, "{what}");
+        }
+        for (one, other) in self.samples.iter().zip(&again.samples) {
+            assert_eq!(one, other, "{what}");
+        }
+        assert_eq!(
+            (self.records.len(), self.samples.len()),
+            (again.records.len(), again.samples.len()),
+            "{what}"
+        );
+    }
+}
+
 impl Observer for Collected {
     fn record(&mut self, record: &Record) {
         self.records.push(record.clone());
@@ -246,10 +263,7 @@ impl Read {
         self.check_samples(&collected);
         self.check_report(&collected);
         for (again, summary_again) in [simulate_grouping(self), simulate_grouping(self)] {
-            assert!(
-                collected.records == again.records && collected.samples == again.samples,
-                "not the same twice, or row by row"
-            );
+            collected.assert_same(&again);
             assert_eq!(summary, summary_again);
         }
     }
@@ -310,10 +324,7 @@ proptest! {
         disturbed::check_removed(&collected, &summary);
         disturbed::check_last_samples(&read, &collected);
         for (again, summary_again) in [simulate_grouping(&read), simulate_grouping(&read)] {
-            prop_assert!(
-                collected.records == again.records && collected.samples == again.samples,
-                "not the same twice, or row by row"
-            );
+            collected.assert_same(&again);
             prop_assert_eq!(&summary, &summary_again);
         }
     }

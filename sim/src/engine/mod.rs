@@ -186,7 +186,7 @@ pub trait BatchScheduler {
     fn unreported_tokens(&self, _id: u64) -> u32 {
         0
     }
-    /// Tokens of a request without output that have been computed or hit; 0 for one that is not known.
+    /// Prompt tokens of a request without output that have been computed or hit; 0 for one that is not known.
     fn prefilled_tokens(&self, _id: u64) -> u32 {
         0
     }

@@ -35,7 +35,9 @@ impl Simulation<'_> {
             let server = &mut self.servers[replica as usize];
             server.tokens_without_answer -= input;
             server.ttft_count += 1;
-            server.ttft_sum += arrives.since(answered.sent).since(away);
+            let ttft = arrives.since(answered.sent).since(away);
+            // A run of centuries may have waited longer than can be counted.
+            server.ttft_sum = Nanos(server.ttft_sum.0.saturating_add(ttft.0));
             self.answered(&answered);
         }
         let Some(attempt) = self.attempts.get_mut(slot) else { return };

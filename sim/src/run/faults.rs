@@ -2,12 +2,11 @@
 
 use super::Simulation;
 use super::health::Watched;
-use crate::attempt::{Attempt, Fate};
 use crate::event::{Event, FleetEvent, Slot};
 use crate::faults::{FaultKind, FaultPlan};
 use crate::setup::{RunConfig, RunError};
 use scaleproof_pack::chance::{self, Stream};
-use scaleproof_pack::failure::{Moment, Sign, What};
+use scaleproof_pack::failure::{Moment, What};
 use scaleproof_pack::record::Outcome;
 use scaleproof_pack::schedule::Schedule;
 use scaleproof_pack::time::Nanos;
@@ -259,7 +258,7 @@ impl<'a> Simulation<'a> {
                 FaultKind::Slow { factor, .. } => slowdown *= factor,
                 FaultKind::KvCut { share, .. } => withheld = f64::max(withheld, share),
                 FaultKind::Link { latency, loss, .. } => {
-                    unit.latency = unit.latency + latency;
+                    unit.latency += latency;
                     unit.loss = 1.0 - (1.0 - unit.loss) * (1.0 - loss);
                 }
                 FaultKind::Crash
@@ -340,74 +339,6 @@ impl<'a> Simulation<'a> {
     /// An answer that had begun, or was waited for, will not come.
     pub(super) fn connection_broke(&mut self, at: Nanos) {
         self.turmoil().connection_failures.push(at);
-    }
-
-    /// A replica's process ends, however: what the engine has is lost, what it has not is tried elsewhere.
-    pub(super) fn crash(&mut self, replica: u32, now: Nanos) {
-        let start = self.replicas[replica as usize].start();
-        let turmoil = self.turmoil();
-        let automatic = turmoil.plan.resilience.restart.automatic;
-        let unit = turmoil.unit(replica);
-        if unit.leaving.is_some() {
-            return self.drained(replica, start, now);
-        }
-        if !matches!(unit.process, Process::Up | Process::Starting) {
-            return;
-        }
-        self.stop(replica, now);
-        if automatic {
-            self.start_again(replica, now);
-        }
-    }
-
-    /// Ends a process.
-    pub(super) fn stop(&mut self, replica: u32, now: Nanos) {
-        let next = (self.new_replica)(replica);
-        let turmoil = self.turmoil();
-        // What was to come of a start that is cut short does not come.
-        turmoil.moments.retain(|moment| moment.at <= now || moment.replica != Some(replica));
-        turmoil.note(now, replica, What::Stopped);
-        let plan = turmoil.plan;
-        let unit = turmoil.unit(replica);
-        unit.process = Process::Down;
-        (unit.held_steps, unit.leaving) = (0, None);
-        unit.held_requests.clear();
-        unit.active.retain(|&index| !matches!(plan.faults[index as usize].kind, FaultKind::Hang(_)));
-        let on_it = |attempt: &Attempt| attempt.counted && attempt.replica == Some(replica);
-        let open: Vec<(Slot, bool)> = self
-            .attempts
-            .open_slots()
-            .filter(|(_, attempt)| on_it(attempt))
-            .map(|(slot, attempt)| (slot, attempt.in_engine))
-            .collect();
-        if !open.is_empty() {
-            self.notice(replica, Sign::Reset, now);
-        }
-        for (slot, in_engine) in open {
-            if in_engine {
-                self.connection_broke(now);
-                self.end_now(slot, Outcome::Lost, "the replica died", now);
-            } else {
-                self.try_failed_as(slot, Fate::NoConnection, now);
-            }
-        }
-        let start = self.replicas[replica as usize].start() + 1;
-        self.replicas[replica as usize] = self.replicas[replica as usize].succeeded_by(next);
-        self.apply(replica);
-        let resilience = &plan.resilience;
-        if let Some(seen) = resilience.exit_seen {
-            self.events.push(now + seen, Event::Fleet(FleetEvent::ExitSeen(replica)));
-        }
-        if let Some(stale) = resilience.stale_metrics {
-            self.events.push(now + stale, Event::Fleet(FleetEvent::Stale(replica, start)));
-        }
-    }
-
-    fn watchdog(&mut self, replica: u32, start: u32, now: Nanos) {
-        let unit = &self.replicas[replica as usize];
-        if unit.start() == start && unit.is_frozen() {
-            self.crash(replica, now);
-        }
     }
 
     /// Whether polls, samples and health checks of a replica are answered at all.

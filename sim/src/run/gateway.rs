@@ -101,7 +101,7 @@ impl Simulation<'_> {
         if self.turmoil.is_some() {
             let full = refusal.is_some_and(|(outcome, _)| outcome == Outcome::Rejected);
             match self.connect(slot, replica, full, now) {
-                Some(latency) => ingest = ingest + latency,
+                Some(latency) => ingest += latency,
                 None => return Ok(()),
             }
         }

@@ -1,12 +1,83 @@
-//! How processes come and go: their start with its phases, draining, rolling restarts.
+//! How processes come and go: their end, their start with its phases, draining, rolling restarts.
 
 use super::Simulation;
 use super::faults::{Leaving, Process};
-use crate::event::{Event, FleetEvent};
+use crate::attempt::{Attempt, Fate};
+use crate::event::{Event, FleetEvent, Slot};
+use crate::faults::FaultKind;
 use scaleproof_pack::failure::{Phase, Sign, What};
+use scaleproof_pack::record::Outcome;
 use scaleproof_pack::time::Nanos;
 
 impl Simulation<'_> {
+    /// A replica's process ends, however: what the engine has is lost, what it has not is tried elsewhere.
+    pub(super) fn crash(&mut self, replica: u32, now: Nanos) {
+        let start = self.replicas[replica as usize].start();
+        let turmoil = self.turmoil();
+        let automatic = turmoil.plan.resilience.restart.automatic;
+        let unit = turmoil.unit(replica);
+        if unit.leaving.is_some() {
+            return self.drained(replica, start, now);
+        }
+        if !matches!(unit.process, Process::Up | Process::Starting) {
+            return;
+        }
+        self.stop(replica, now);
+        if automatic {
+            self.start_again(replica, now);
+        }
+    }
+
+    /// Ends a process.
+    pub(super) fn stop(&mut self, replica: u32, now: Nanos) {
+        let next = (self.new_replica)(replica);
+        let turmoil = self.turmoil();
+        // What was to come of a start that is cut short does not come.
+        turmoil.moments.retain(|moment| moment.at <= now || moment.replica != Some(replica));
+        turmoil.note(now, replica, What::Stopped);
+        let plan = turmoil.plan;
+        let unit = turmoil.unit(replica);
+        unit.process = Process::Down;
+        (unit.held_steps, unit.leaving) = (0, None);
+        unit.held_requests.clear();
+        unit.active.retain(|&index| !matches!(plan.faults[index as usize].kind, FaultKind::Hang(_)));
+        let on_it = |attempt: &Attempt| attempt.counted && attempt.replica == Some(replica);
+        let open: Vec<(Slot, bool)> = self
+            .attempts
+            .open_slots()
+            .filter(|(_, attempt)| on_it(attempt))
+            .map(|(slot, attempt)| (slot, attempt.in_engine))
+            .collect();
+        if !open.is_empty() {
+            self.notice(replica, Sign::Reset, now);
+        }
+        for (slot, in_engine) in open {
+            if in_engine {
+                self.connection_broke(now);
+                self.end_now(slot, Outcome::Lost, "the replica died", now);
+            } else {
+                self.try_failed_as(slot, Fate::NoConnection, now);
+            }
+        }
+        let start = self.replicas[replica as usize].start() + 1;
+        self.replicas[replica as usize] = self.replicas[replica as usize].succeeded_by(next);
+        self.apply(replica);
+        let resilience = &plan.resilience;
+        if let Some(seen) = resilience.exit_seen {
+            self.events.push(now + seen, Event::Fleet(FleetEvent::ExitSeen(replica)));
+        }
+        if let Some(stale) = resilience.stale_metrics {
+            self.events.push(now + stale, Event::Fleet(FleetEvent::Stale(replica, start)));
+        }
+    }
+
+    pub(super) fn watchdog(&mut self, replica: u32, start: u32, now: Nanos) {
+        let unit = &self.replicas[replica as usize];
+        if unit.start() == start && unit.is_frozen() {
+            self.crash(replica, now);
+        }
+    }
+
     /// Whoever watches over the process starts it again.
     pub(super) fn start_again(&mut self, replica: u32, now: Nanos) {
         let notice = self.turmoil().plan.resilience.restart.notice;
@@ -22,7 +93,7 @@ impl Simulation<'_> {
         let mut begins = at;
         for (phase, lasts) in turmoil.plan.resilience.restart.phases() {
             turmoil.note(begins, replica, What::Starting(phase));
-            begins = begins + lasts;
+            begins += lasts;
         }
         self.events.push(begins, Event::Fleet(FleetEvent::Ready(replica, start)));
     }

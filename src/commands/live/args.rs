@@ -51,7 +51,7 @@ pub struct TargetArgs {
     #[arg(long = "target", value_name = "URL")]
     pub targets: Vec<String>,
     /// A replica behind the target, of which the metrics are read [default: the targets themselves]
-    #[arg(long = "replica", value_name = "URL")]
+    #[arg(id = "replica_addresses", long = "replica", value_name = "URL")]
     pub replicas: Vec<String>,
     /// Which endpoint takes the requests
     #[arg(long, value_enum, default_value = "completions")]

@@ -23,8 +23,8 @@ pub struct ValidateArgs {
     pub repeats: u64,
     /// Sizes of the fleet to judge, rates in proportion; those without as many live replicas are predicted only
     /// [default: the manifest's]
-    #[arg(long, value_name = "N,N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub replicas: Vec<u32>,
+    #[arg(id = "fleet_sizes", long = "replicas", value_name = "N,N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub fleet_sizes: Vec<u32>,
     /// The rule: KEY=VALUE, or a YAML file of them [default: docs/validation.md]
     #[arg(long, value_name = "FILE|KEY=VALUE", value_delimiter = ',')]
     pub tolerance: Vec<String>,

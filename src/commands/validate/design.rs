@@ -51,7 +51,7 @@ impl Design {
     /// What the arguments ask for.
     pub fn new(args: &ValidateArgs, loaded: &Loaded, shared_prefixes: bool) -> Result<Design, CommandError> {
         let usual = loaded.manifest.engine.placement.replicas;
-        let mut fleets = if args.replicas.is_empty() { vec![usual] } else { args.replicas.clone() };
+        let mut fleets = if args.fleet_sizes.is_empty() { vec![usual] } else { args.fleet_sizes.clone() };
         fleets.sort_unstable();
         fleets.dedup();
         fleets.iter().try_for_each(|&replicas| loaded.check_fleet(replicas))?;

@@ -197,7 +197,12 @@ impl BatchScheduler for VllmScheduler {
     }
 
     fn prefilled_tokens(&self, id: u64) -> u32 {
-        self.requests.find(id).map_or(0, |slot| self.requests.get(slot).computed_tokens)
+        // Of what a grouped request decodes, which its client has not seen, nobody keeps count.
+        let prefilled = |slot| {
+            let request = self.requests.get(slot);
+            request.computed_tokens.min(request.prompt_tokens)
+        };
+        self.requests.find(id).map_or(0, prefilled)
     }
 
     fn longest_grouped_row(&self) -> u32 {
