@@ -17,7 +17,10 @@ pub fn sends_what_the_simulator_consumes(mut read: Read) {
     read.config.front_end.output_token = Nanos::ZERO;
     let (Collected { records, .. }, _) = simulate_grouping(&read);
     let refused = |record: &Record| matches!(record.outcome, Outcome::Rejected | Outcome::Error);
-    if matches!(read.schedule.load, Load::Closed { .. }) && records.iter().any(refused) {
+    // A client may lose patience before it hears of a refusal: that leaves no trace in its record.
+    let limits = &read.config.limits;
+    let may_refuse = limits.max_queued_requests.is_some() || limits.max_queued_tokens.is_some();
+    if matches!(read.schedule.load, Load::Closed { .. }) && (may_refuse || records.iter().any(refused)) {
         return;
     }
     let mut answers: BTreeMap<(bool, u64), (usize, &Record)> = records
