@@ -97,7 +97,7 @@ mod tests {
     fn the_quantiles_agree_with_tables() {
         assert!((normal_quantile(0.975) - Z_95).abs() < 1e-6);
         assert!((t_quantile(0.95, 4.0) - 2.131_847).abs() < 1e-4);
-        assert_eq!(t_quantile(0.95, 0.0), f64::INFINITY);
+        assert!(t_quantile(0.95, 0.0).is_infinite());
     }
 
     #[test]

@@ -171,13 +171,13 @@ fn any_wire(sent: Nanos, small: u32) -> Wire {
     let headers = sent + Nanos(u64::from(small));
     Wire {
         headers: Some(headers),
-        first_byte: (small % 2 == 0).then_some(headers),
-        done: (small % 5 == 0).then_some(headers + Nanos(7)),
-        http_status: (small % 7 != 0).then_some(200),
+        first_byte: small.is_multiple_of(2).then_some(headers),
+        done: small.is_multiple_of(5).then_some(headers + Nanos(7)),
+        http_status: (!small.is_multiple_of(7)).then_some(200),
         tokens_from: TokensFrom::ALL[small as usize % 3],
-        usage_input_tokens: (small % 4 == 0).then_some(small),
+        usage_input_tokens: small.is_multiple_of(4).then_some(small),
         chunks: (0..u64::from(small % 4)).map(|i| (headers + Nanos(i * i), 1)).collect(),
-        error: if small % 2 == 0 { String::new() } else { "a \"bad\" gateway,\nsaid so".to_owned() },
+        error: if small.is_multiple_of(2) { String::new() } else { "a \"bad\" gateway,\nsaid so".to_owned() },
     }
 }
 
