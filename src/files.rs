@@ -230,8 +230,8 @@ pub fn output_directory(
         let claimed = OutputDirectory::claim(path.to_owned())?;
         if !entries(path).is_empty() && !resume {
             return Err(CommandError::bad_input(format!(
-                "{}: found files in it; expected a new or empty directory; --resume continues a study, another \
-                 --out begins one",
+                "{}: found files in it; expected a new or empty directory; give another --out, or --resume where the \
+                 command has it",
                 path.display()
             )));
         }
