@@ -10,7 +10,7 @@ use serde_json::Value;
 const MEDIANS_WITHIN: f64 = 0.03;
 /// Where the emulator's steps or the client's sendings were later than this at the 99th percentile, times of some
 /// hundred milliseconds say nothing of the two.
-const LAG_MAX_MS: f64 = 2.0;
+const LAG_MAX_MS: f64 = 5.0;
 
 /// Whether the machine let both sides keep their times; said where it did not.
 fn quiet(live: &Value, summary: &str) -> bool {
@@ -20,28 +20,26 @@ fn quiet(live: &Value, summary: &str) -> bool {
     };
     let step_ms = millis(summary, "p99");
     let (send_ms, loop_ms) = (check("send_lag_p99_ms"), check("event_loop_lag_p99_ms"));
+    eprintln!(
+        "at p99 steps ended {step_ms:.1} ms late, requests were sent {send_ms:.1} ms late, the event loop was {loop_ms:.1} ms late"
+    );
     let quiet = step_ms.max(send_ms).max(loop_ms) <= LAG_MAX_MS;
     if !quiet {
-        eprintln!(
-            "too busy to judge times: at p99 steps ended {step_ms:.1} ms late, requests were sent {send_ms:.1} ms late and \
-             the client's event loop was {loop_ms:.1} ms late"
-        );
+        eprintln!("too busy to judge times");
     }
     quiet
 }
 
-/// The medians of both arms, class by class.
+/// Prints the medians of both arms, class by class, and holds them together where they are judged.
 #[track_caller]
-fn same_medians(live: &Value, simulated: &Value) {
+fn compare_medians(live: &Value, simulated: &Value, judged: bool) {
     for (class, of) in live["classes"].as_object().unwrap() {
         for metric in ["p50_ttft_ms", "p50_tpot_ms"] {
             let (found, expected) =
                 (of[metric].as_f64().unwrap(), simulated["classes"][class][metric].as_f64().unwrap());
             eprintln!("{class} {metric}: emulated {found:.2}, simulated {expected:.2}");
-            assert!(
-                (found / expected - 1.0).abs() <= MEDIANS_WITHIN,
-                "{class} {metric}: {found} for {expected}"
-            );
+            let close = (found / expected - 1.0).abs() <= MEDIANS_WITHIN;
+            assert!(close || !judged, "{class} {metric}: {found} for {expected}");
         }
     }
 }
@@ -85,9 +83,7 @@ fn both_arms_agree_on_every_request() {
             let of = |report: &Value| report["prefix_cache"][share].as_f64().unwrap();
             assert!((of(&found) - of(&expected)).abs() < 0.01, "{share}");
         }
-        if quiet(&found, &summary) {
-            same_medians(&found, &expected);
-        }
+        compare_medians(&found, &expected, quiet(&found, &summary));
     }
 }
 
@@ -104,8 +100,6 @@ fn the_worked_example_agrees_in_both_arms() {
         let expected = place.json(&[0, 1], &[&["simulate", "scenario"], &point[..]].concat());
         assert_eq!(found["outcomes"], expected["outcomes"]);
         assert_eq!(found["attempted"], expected["attempted"]);
-        if quiet(&found, &summary) {
-            same_medians(&found, &expected);
-        }
+        compare_medians(&found, &expected, quiet(&found, &summary));
     }
 }

@@ -112,8 +112,8 @@ fn a_process_that_dies_loses_what_it_had_and_refuses_the_rest() {
     let fleet = Fleet::new(1);
     let mut client = fleet.client(PATIENT_MS);
     let stop = || fleet.fault(0, &Fault::Stop { start_up_seconds: None });
-    // Answers of two seconds: those sent until the process dies are in flight then.
-    let (records, _) = run_and(&mut client, &schedule(200, 2000), Some((20, Box::new(stop))));
+    // Answers of three seconds and a half: those sent until the process dies are in flight then.
+    let (records, _) = run_and(&mut client, &schedule(600, 3500), Some((20, Box::new(stop))));
     let lost = records.iter().filter(|record| record.outcome == Outcome::Lost).count();
     assert!(lost >= 20, "{lost} were lost");
     for record in &records {

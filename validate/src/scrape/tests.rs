@@ -2,13 +2,16 @@ use super::*;
 use bytes::Bytes;
 use std::sync::{Arc, Mutex};
 
-/// Engines that answer each question by a script: host, after a delay in milliseconds, its queries counter or nothing.
+/// Host, after a delay in milliseconds, its queries counter or nothing.
+type Line = (&'static str, u64, Option<u64>);
+
+/// Engines that answer each question by a script.
 #[derive(Clone)]
-struct Script(Arc<Mutex<Vec<(&'static str, u64, Option<u64>)>>>);
+struct Script(Arc<Mutex<Vec<Line>>>);
 
 impl Script {
     /// Answers of the replicas, in the order of the questions to each.
-    fn new(answers: &[(&'static str, u64, Option<u64>)]) -> Script {
+    fn new(answers: &[Line]) -> Script {
         Script(Arc::new(Mutex::new(answers.to_vec())))
     }
 }
