@@ -57,6 +57,15 @@ pub trait Experiment {
     /// # Errors
     /// If it cannot be reached.
     fn reset_prefix_cache(&mut self) -> Result<bool, ExperimentError>;
+
+    /// Puts the prefixes that a warm `schedule` shares into the caches, before it is run. A simulated engine leaves that
+    /// to the schedule's warm-up.
+    ///
+    /// # Errors
+    /// If the engine cannot be reached. That its caches do not keep the prefixes is none: the run says so.
+    fn prime(&mut self, _schedule: &Schedule) -> Result<(), ExperimentError> {
+        Ok(())
+    }
 }
 
 /// What an engine says of itself, as far as it does. One replica's; all must say the same.

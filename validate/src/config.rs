@@ -43,6 +43,8 @@ pub struct LiveConfig {
     pub routing: Routing,
     /// Threads of the event loop.
     pub threads: usize,
+    /// Ids of the prompts' tokens are below this; None: asked of the engine.
+    pub vocabulary: Option<u32>,
     /// What the self-checks let pass.
     pub limits: Limits,
 }

@@ -9,9 +9,9 @@ use crate::connection::Pool;
 use crate::dispatch::Dispatch;
 use crate::driver::{Driver, Message, Status, Told};
 use crate::heartbeat::Heartbeat;
-use crate::maker::PromptMaker;
+use crate::maker::{HashedTokens, PromptMaker};
 use crate::probe;
-use crate::prompt::{Tokenizer, Words};
+use crate::prompt::{Priming, Tokenizer, Words, prefixes, prime, vocabulary};
 use crate::request::{Endpoint, Template};
 use crate::route::Routes;
 use crate::target::Target;
@@ -38,8 +38,11 @@ pub struct LiveEngine {
     authorization: Option<HeaderValue>,
     prompts: Box<dyn PromptMaker>,
     template: Option<Template>,
-    /// The prefix caches were emptied, and nothing was sent since.
-    caches_are_empty: bool,
+    salt: u64,
+    /// Of the next run's prompts the caches have nothing but what primed them.
+    fresh: bool,
+    /// Why the next run's shared prefixes are not in the caches.
+    unprimed: Option<String>,
 }
 
 /// Sees what a run yields and how far it is.
@@ -69,11 +72,11 @@ impl Observer for Plain<'_> {
 impl LiveObserver for Plain<'_> {}
 
 impl LiveEngine {
-    /// Prepares to talk to the targets; sends nothing yet.
+    /// Prepares to talk to the targets; sends nothing yet. `salt` makes prompts, where nothing asks for new ones.
     ///
     /// # Errors
     /// No target, a token that no header can hold, or a system without threads to spare.
-    pub fn new(config: LiveConfig, prompts: Box<dyn PromptMaker>) -> Result<LiveEngine, ExperimentError> {
+    pub fn new(config: LiveConfig, salt: u64) -> Result<LiveEngine, ExperimentError> {
         if config.targets.is_empty() {
             return Err(failed("no target: expected at least one address to send requests to"));
         }
@@ -84,14 +87,17 @@ impl LiveEngine {
             .build()
             .map_err(|error| failed(format!("the event loop cannot start: {error}")))?;
         let client = Client::new(config.tls.clone(), authorization.clone());
+        let vocabulary = config.vocabulary.unwrap_or(HashedTokens::VOCABULARY);
         Ok(LiveEngine {
             config,
             runtime,
             client,
             authorization,
-            prompts,
+            prompts: Box::new(HashedTokens { vocabulary, salt }),
             template: None,
-            caches_are_empty: false,
+            salt,
+            fresh: false,
+            unprimed: None,
         })
     }
 
@@ -101,15 +107,26 @@ impl LiveEngine {
             return Ok(template.clone());
         }
         let found = self.runtime.block_on(probe::template(&self.client, &self.config)).map_err(failed)?;
+        let (fetch, target, salt) = (&self.client, &self.config.targets[0], self.salt);
         if found.endpoint == Endpoint::Chat {
-            let (fetch, target) = (&self.client, &self.config.targets[0]);
             let tokenizer = Tokenizer { fetch, target, model: &found.model, endpoint: found.endpoint };
             // Where a server has no tokenizer to ask, the check of its usage says how far off the prompts are.
-            if let Ok(words) = self.runtime.block_on(Words::learn(&tokenizer, 0)) {
+            if let Ok(words) = self.runtime.block_on(Words::learn(&tokenizer, salt)) {
                 self.prompts = Box::new(words);
             }
+        } else if self.config.vocabulary.is_none()
+            && let Ok(size) = self.runtime.block_on(vocabulary(fetch, target, &found.model))
+        {
+            self.prompts = Box::new(HashedTokens { vocabulary: size.min(HashedTokens::VOCABULARY), salt });
         }
         Ok(self.template.insert(found).clone())
+    }
+
+    /// The next run's prompts are such as no cache has.
+    fn freshen(&mut self) {
+        if !self.fresh {
+            self.prompts.renew(salt());
+        }
     }
 
     /// Asks the first target what it serves and understands, unless that is known already.
@@ -146,10 +163,8 @@ impl LiveEngine {
         observer: &mut dyn LiveObserver,
     ) -> Result<LiveRun, ExperimentError> {
         let template = self.template()?;
-        if !std::mem::take(&mut self.caches_are_empty) && !schedule.shared_prefixes {
-            // A cold run must find nothing that an earlier one left.
-            self.prompts.renew(salt());
-        }
+        self.freshen();
+        self.fresh = false;
         let clock = RunClock::start();
         let (stop, stopped) = watch::channel(false);
         let shared = Arc::new(self.shared(&template, clock, stopped));
@@ -198,7 +213,7 @@ impl LiveEngine {
             status,
             stopped,
             block_size: watched.block_size,
-            gaps: watched.gaps,
+            gaps: self.unprimed.take().into_iter().chain(watched.gaps).collect(),
             connections: counts.0,
             reused: counts.1,
         })
@@ -253,8 +268,27 @@ impl Experiment for LiveEngine {
 
     fn reset_prefix_cache(&mut self) -> Result<bool, ExperimentError> {
         let reset = probe::reset_prefix_cache(&self.client, &self.config);
-        self.caches_are_empty = self.runtime.block_on(reset).map_err(failed)?;
-        Ok(self.caches_are_empty)
+        self.fresh = self.runtime.block_on(reset).map_err(failed)?;
+        Ok(self.fresh)
+    }
+
+    fn prime(&mut self, schedule: &Schedule) -> Result<(), ExperimentError> {
+        if !schedule.shared_prefixes {
+            return Ok(());
+        }
+        let template = self.template()?;
+        self.freshen();
+        self.fresh = true;
+        let replicas = self.config.replicas();
+        let priming = Priming { fetch: &self.client, replicas, path: template.endpoint.path() };
+        let (prompts, prefixes) = (self.prompts.as_mut(), prefixes(schedule));
+        let primed = prime(&priming, &prefixes, |segments| template.body(prompts.prompt(segments), 1, 0));
+        self.unprimed = self
+            .runtime
+            .block_on(primed)
+            .err()
+            .map(|why| format!("the shared prefixes were not in the caches before the run: {why}"));
+        Ok(())
     }
 }
 

@@ -33,6 +33,8 @@ pub struct HashedTokens {
 impl HashedTokens {
     /// The first id: those below it are special in most vocabularies.
     pub const FIRST: u32 = 4;
+    /// Ids below this are ordinary ones of nearly every vocabulary; further up may stand such as mean an image.
+    pub const VOCABULARY: u32 = 4096;
 
     pub(crate) fn token(&self, stream: u64, index: u32) -> u32 {
         let mixed = mix(mix(stream ^ self.salt) ^ u64::from(index));

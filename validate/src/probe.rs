@@ -11,6 +11,7 @@ use crate::target::Target;
 use bytes::Bytes;
 use scaleproof_pack::experiment::EngineFacts;
 use serde_json::Value;
+use std::time::Duration;
 
 /// The prompt of a probing request: shorter than any block of a prefix cache, so it leaves nothing there.
 const PROBE_TOKENS: [u32; 3] = [5, 6, 7];
@@ -147,21 +148,41 @@ pub(crate) async fn facts(
     Ok(facts)
 }
 
-/// Empties the targets' prefix caches. False if one of them has no such command.
+/// A cache in use cannot be emptied: requests of a run that has just ended may still be there.
+const RESET_TRIES: u32 = 25;
+const RESET_PAUSE: Duration = Duration::from_millis(200);
+
+/// Empties the replicas' prefix caches. False if one of them has no such command, or its cache stays in use.
 pub(crate) async fn reset_prefix_cache(client: &Client, config: &LiveConfig) -> Result<bool, String> {
-    for target in &config.targets {
-        let path = "/reset_prefix_cache";
-        let (status, answer) = client.ask(target, path, Some(Bytes::new())).await?;
+    for replica in config.replicas() {
+        if !reset(client, replica).await? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+async fn reset(client: &Client, replica: &Target) -> Result<bool, String> {
+    let path = "/reset_prefix_cache";
+    for _ in 0..RESET_TRIES {
+        let (status, answer) = client.ask(replica, path, Some(Bytes::new())).await?;
         match status {
-            200..300 => {}
+            200..300 if !refuses(&answer) => return Ok(true),
+            200..300 => tokio::time::sleep(RESET_PAUSE).await,
             404 | 405 | 501 => return Ok(false),
             _ => {
                 return Err(format!(
-                    "{target}{path}: found HTTP {status} ({}); expected the cache to be emptied; check the server's log",
+                    "{replica}{path}: found HTTP {status} ({}); expected the cache to be emptied; check the server's log",
                     chunk::error_of_body(&answer)
                 ));
             }
         }
     }
-    Ok(true)
+    Ok(false)
+}
+
+/// Whether an answer says that nothing was emptied. Some servers have nothing to say when they did it.
+fn refuses(answer: &[u8]) -> bool {
+    let value: Option<Value> = serde_json::from_slice(answer).ok();
+    value.is_some_and(|value| value.get("success") == Some(&Value::Bool(false)))
 }

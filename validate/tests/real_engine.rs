@@ -67,7 +67,7 @@ async fn the_vocabulary_is_found_and_prefixes_are_primed() {
     let mut tokens = scaleproof_validate::HashedTokens { vocabulary: size, salt: salt() };
     let targets = [target];
     let path = Endpoint::Completions.path();
-    let priming = Priming { fetch: &client, targets: &targets, path, replicas: &targets };
+    let priming = Priming { fetch: &client, replicas: &targets, path };
     let prefix = |group, len| {
         let own = TokenStream::unique_warmup(group);
         vec![

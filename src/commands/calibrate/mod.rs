@@ -17,7 +17,7 @@ use scaleproof_pack::experiment::{Experiment, ExperimentError};
 use scaleproof_pack::time::Nanos;
 use scaleproof_policy::RouterPolicy;
 use scaleproof_sim::profile::Profile;
-use scaleproof_validate::{HashedTokens, Limits, LiveConfig, LiveEngine, Routing};
+use scaleproof_validate::{Limits, LiveConfig, LiveEngine, Routing};
 use std::path::Path;
 
 /// A sweep in the report's directory.
@@ -100,11 +100,10 @@ fn live(args: &CalibrateArgs) -> Result<LiveEngine, CommandError> {
         ramp: Nanos::ZERO,
         routing: Routing { policy: RouterPolicy::RoundRobin, poll_interval: None },
         threads: THREADS,
+        vocabulary: targets.vocabulary,
         limits: Limits::default(),
     };
-    let prompts = HashedTokens { vocabulary: targets.vocabulary, salt: 0 };
-    LiveEngine::new(config, Box::new(prompts))
-        .map_err(|ExperimentError(error)| CommandError::bad_input(error))
+    LiveEngine::new(config, 0).map_err(|ExperimentError(error)| CommandError::bad_input(error))
 }
 
 fn name(args: &CalibrateArgs) -> String {

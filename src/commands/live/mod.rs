@@ -20,9 +20,7 @@ use scaleproof_pack::experiment::ExperimentError;
 use scaleproof_pack::report::{Origin, Report, SystemFacts};
 use scaleproof_pack::schedule::Load;
 use scaleproof_pack::time::Nanos;
-use scaleproof_validate::{
-    HashedTokens, Limits, LiveConfig, LiveEngine, Routing, Target, TlsConfig, tls_config,
-};
+use scaleproof_validate::{Limits, LiveConfig, LiveEngine, Routing, Target, TlsConfig, tls_config};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -216,11 +214,10 @@ pub fn engine(targets: &TargetArgs, tuning: Tuning, loaded: &Loaded) -> Result<L
         sample_interval: scenario.experiment.sample_interval,
         routing,
         threads: tuning.threads.map_or((cores / 2).clamp(1, THREADS_MAX), usize::from),
+        vocabulary: targets.vocabulary,
         limits: Limits { send_lag_p99_ms: send_lag_limit(tuning, loaded), ..Limits::default() },
     };
-    let salt = client.request_schedule_seed;
-    let prompts = HashedTokens { vocabulary: targets.vocabulary, salt };
-    LiveEngine::new(config, Box::new(prompts))
+    LiveEngine::new(config, client.request_schedule_seed)
         .map_err(|ExperimentError(error)| CommandError::bad_input(error))
 }
 

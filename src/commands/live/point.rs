@@ -5,7 +5,7 @@ use crate::exit::CommandError;
 use crate::files::unwritable;
 use crate::pack_writer::{PackWriter, write_point};
 use crate::point::{Point, PointResult, STOPPED, World, add_cache, warnings_of_run};
-use crate::progress::{interrupted, say};
+use crate::progress::interrupted;
 use crate::seal;
 use crate::study::Study;
 use scaleproof_pack::analyze::{Analyzer, Stated};
@@ -40,9 +40,8 @@ impl Live {
         let loaded = &self.study.loaded;
         let schedule = point.schedule(loaded)?;
         let enough = loaded.scenario.run_config(&loaded.manifest, &loaded.profile, point.replicas).enough;
-        if !self.engine.reset_prefix_cache().map_err(CommandError::could_not_run)? && point.shared_prefixes {
-            say("note: the target cannot empty its prefix cache: what is in it now may give hits");
-        }
+        self.engine.reset_prefix_cache().map_err(CommandError::could_not_run)?;
+        self.engine.prime(&schedule).map_err(CommandError::could_not_run)?;
         let name = point.name(loaded);
         let mut recorder = Recorder {
             analyzer: Analyzer::new(&loaded.manifest),

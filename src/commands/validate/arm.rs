@@ -60,6 +60,7 @@ pub fn measure(
     world: &World,
 ) -> Result<Option<(Report, Yielded)>, CommandError> {
     experiment.reset_prefix_cache().map_err(CommandError::could_not_run)?;
+    experiment.prime(schedule).map_err(CommandError::could_not_run)?;
     let mut yielded = Yielded::default();
     let check = experiment.run(schedule, enough, &mut yielded).map_err(CommandError::could_not_run)?;
     if check.stopped || interrupted() {

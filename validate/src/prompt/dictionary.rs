@@ -1,6 +1,7 @@
 //! Words to make prompts of.
 
-/// Common words, most of them one token of most vocabularies. Which of them are is asked of the server.
+/// Common words, most of them one token of most vocabularies, and at the end pairs of letters, which small vocabularies
+/// have too. Which of them are is asked of the server.
 pub(super) const WORDS: &str = "\
     able about above access account act action active add address after again age air all allow also always \
     amount and another answer any area argument array art ask associated at available back bad bar base \
@@ -40,4 +41,7 @@ pub(super) const WORDS: &str = "\
     trace trade train tree trial true try turn two type under union unique unit until up update upper use \
     user valid value very view visit wait walk wall want war warm watch water way we week weight well west \
     what when where which while white who whole why wide width wife will win window wish with within without \
-    woman word work world worth would write wrong yes yet you young zero zone";
+    woman word work world worth would write wrong yes yet you young zero zone \
+    ad ah ai am ax ba bi bo co da de di du ed el em en er es et eu ex fa fi fo fr ga ge ha he hi ho ia id ii \
+    im in ir iv jo ka ki ko la le li lo lu ma me mi mo mu my na ne ni nu ob oh ok om os ot ox pa pe pi po pr \
+    ra re ri ro sa se si sk st su sw sy ta te th ti un us ut va ve vi vo wa wh ye za ze";

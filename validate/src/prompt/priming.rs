@@ -52,19 +52,17 @@ fn groups(list: &PlannedList) -> impl Iterator<Item = (u64, u32)> {
 pub struct Priming<'a, F> {
     /// Who asks.
     pub fetch: &'a F,
-    /// Each gets every prefix.
-    pub targets: &'a [Target],
+    /// Each gets every prefix, and its counters are read.
+    pub replicas: &'a [Target],
     /// The endpoint's path.
     pub path: &'a str,
-    /// Whose counters are read: the replicas themselves.
-    pub replicas: &'a [Target],
 }
 
-/// Sends every prefix to every target, one after the other, until a whole pass found them in the caches, by the
+/// Sends every prefix to every replica, one after the other, until a whole pass found them in the caches, by the
 /// replicas' own counters. `body` makes a request of a prompt; it should ask for one token. How often each was sent.
 ///
 /// # Errors
-/// If a target or a replica cannot be asked, a replica has no such counters, or the caches do not keep the prefixes.
+/// If a replica cannot be asked or has no such counters, or the caches do not keep the prefixes.
 pub async fn prime<F: Fetch>(
     priming: &Priming<'_, F>,
     prefixes: &[Vec<Segment>],
@@ -73,16 +71,25 @@ pub async fn prime<F: Fetch>(
     if prefixes.is_empty() {
         return Ok(0);
     }
-    let (mut before, block) = priming.hits().await?;
-    let expected = expected_hits(prefixes, block) * priming.targets.len() as u64;
+    let Caches { hits: mut before, block, blocks } = priming.caches().await?;
+    let needed =
+        prefixes.iter().flat_map(|prefix| prefix.iter().map(|part| u64::from(part.len.div_ceil(block))));
+    let needed: u64 = needed.sum();
+    if let Some(blocks) = blocks.filter(|blocks| needed > *blocks) {
+        return Err(format!(
+            "found {} prefixes of {needed} KV blocks; expected at most the {blocks} of a replica",
+            prefixes.len()
+        ));
+    }
+    let expected = expected_hits(prefixes, block).saturating_mul(priming.replicas.len() as u64);
     let mut found = 0;
     for pass in 1..=PASSES_MAX {
         for prefix in prefixes {
-            for target in priming.targets {
-                priming.fetch.fetch(target, priming.path, Some(body(prefix))).await?;
+            for replica in priming.replicas {
+                priming.fetch.fetch(replica, priming.path, Some(body(prefix))).await?;
             }
         }
-        let (after, _) = priming.hits().await?;
+        let after = priming.caches().await?.hits;
         found = after.saturating_sub(before);
         before = after;
         if found as f64 >= ENOUGH * expected as f64 {
@@ -101,10 +108,19 @@ fn expected_hits(prefixes: &[Vec<Segment>], block: u32) -> u64 {
     prefixes.iter().map(|prefix| u64::from(prefix[0].len / block * block)).sum()
 }
 
+/// What the replicas say of their prefix caches.
+struct Caches {
+    /// Of all of them, in tokens.
+    hits: u64,
+    /// Tokens of a block.
+    block: u32,
+    /// The smallest one's, where they say so.
+    blocks: Option<u64>,
+}
+
 impl<F: Fetch> Priming<'_, F> {
-    /// The replicas' prefix hits in all, in tokens, and the tokens of a block.
-    async fn hits(&self) -> Result<(u64, u32), String> {
-        let (mut hits, mut block) = (0_u64, None);
+    async fn caches(&self) -> Result<Caches, String> {
+        let (mut hits, mut block, mut blocks) = (0_u64, None, None);
         for replica in self.replicas {
             let reading = read(self.fetch, replica).await?;
             let found = reading.prefix_hits.ok_or_else(|| {
@@ -115,7 +131,8 @@ impl<F: Fetch> Priming<'_, F> {
             })?;
             hits = hits.saturating_add(found);
             block = block.max(reading.block_size);
+            blocks = [blocks, reading.num_blocks].into_iter().flatten().min();
         }
-        Ok((hits, block.unwrap_or(BLOCK_MAX)))
+        Ok(Caches { hits, block: block.unwrap_or(BLOCK_MAX).max(1), blocks })
     }
 }

@@ -210,7 +210,7 @@ fn the_longest_of_each_group_is_primed() {
 async fn primed(server: &Server, groups: &[(u64, u32)]) -> Result<u32, String> {
     let mut tokens = crate::maker::HashedTokens { vocabulary: 4096, salt: 1 };
     let target = [target()];
-    let priming = Priming { fetch: server, targets: &target, path: "/v1/completions", replicas: &target };
+    let priming = Priming { fetch: server, replicas: &target, path: "/v1/completions" };
     prime(&priming, &prefixes(&schedule(groups)), |segments| match tokens.prompt(segments) {
         Prompt::Tokens(tokens) => Bytes::from(json!({"prompt": tokens}).to_string()),
         Prompt::Text(_) => panic!(),

@@ -2,10 +2,10 @@ use super::*;
 use bytes::Bytes;
 use std::sync::{Arc, Mutex};
 
-/// Host, delay in milliseconds, queries counter.
+/// Host, after a delay in milliseconds, its queries counter or nothing.
 type Line = (&'static str, u64, Option<u64>);
 
-/// Engines that answer each question by a script: host, after a delay in milliseconds, its queries counter or nothing.
+/// Engines that answer each question by a script.
 #[derive(Clone)]
 struct Script(Arc<Mutex<Vec<Line>>>);
 

@@ -6,9 +6,7 @@ use scaleproof_pack::schedule::{Load, Planned, PlannedList, Release, Schedule};
 use scaleproof_pack::time::Nanos;
 use scaleproof_pack::workload::Enough;
 use scaleproof_policy::RouterPolicy;
-use scaleproof_validate::{
-    Endpoint, HashedTokens, Limits, LiveConfig, LiveEngine, LiveObserver, LiveRun, Routing, Target,
-};
+use scaleproof_validate::{Endpoint, Limits, LiveConfig, LiveEngine, LiveObserver, LiveRun, Routing, Target};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -219,6 +217,7 @@ pub fn config(targets: Vec<Target>) -> LiveConfig {
         sample_interval: Nanos(1_000_000_000),
         routing: Routing { policy: RouterPolicy::RoundRobin, poll_interval: None },
         threads: 1,
+        vocabulary: Some(4096),
         limits: Limits::default(),
     }
 }
@@ -245,7 +244,7 @@ impl LiveObserver for Seen {}
 
 /// Sends a schedule; the records in order of their ids.
 pub fn run_into(config: LiveConfig, schedule: &Schedule, seen: &mut Seen) -> LiveRun {
-    let mut engine = LiveEngine::new(config, Box::new(HashedTokens { vocabulary: 4096, salt: 1 })).unwrap();
+    let mut engine = LiveEngine::new(config, 1).unwrap();
     let run = engine.run_live(schedule, Enough { successes: 0, max_requests: 0 }, seen).unwrap();
     seen.records.sort_by_key(|record| record.id);
     run
