@@ -147,9 +147,10 @@ pub(crate) async fn facts(
     Ok(facts)
 }
 
-/// Empties the targets' prefix caches. False if one of them has no such command.
+/// Empties the replicas' prefix caches: a router would pass the command on to one of them. False if one of them has no
+/// such command.
 pub(crate) async fn reset_prefix_cache(client: &Client, config: &LiveConfig) -> Result<bool, String> {
-    for target in &config.targets {
+    for target in config.replicas() {
         let path = "/reset_prefix_cache";
         let (status, answer) = client.ask(target, path, Some(Bytes::new())).await?;
         match status {
