@@ -156,7 +156,10 @@ pub fn sweep(
 fn believed(lab: &Lab<'_>, notes: &mut Vec<String>) -> Result<(), SweepError> {
     let made = lab.runs - lab.repeated;
     if lab.repeated > 0 {
-        notes.push(format!("{made} experiments, {} of them made again: the client was late or short", lab.repeated));
+        notes.push(format!(
+            "{made} experiments, {} of them made again: the client was late or short",
+            lab.repeated
+        ));
     }
     let Some(first) = lab.doubtful.first() else { return Ok(()) };
     let text = format!(

@@ -403,7 +403,8 @@ mod tests {
             [answer(0, &[1.0, 2.0]), answer(1, &[1.0, 3.0]), answer(2, &[2.5, 4.0]), answer(3, &[])];
         assert_eq!(most_at_once(&answers), 2);
         // A last token that comes late meets those who took the seats.
-        let late = [answer(0, &[1.0, 5.0]), answer(1, &[1.0, 5.2]), answer(2, &[5.1, 9.0]), answer(3, &[5.1, 9.0])];
+        let late =
+            [answer(0, &[1.0, 5.0]), answer(1, &[1.0, 5.2]), answer(2, &[5.1, 9.0]), answer(3, &[5.1, 9.0])];
         assert_eq!(most_at_once(&late), 2);
         assert_eq!(most_at_once(&[]), 0);
     }
