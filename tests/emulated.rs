@@ -4,7 +4,11 @@
 //! its reasons) is asserted always; what rests on times only if the emulator's own steps were not late, and otherwise the
 //! test says that it judged none.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test may panic, and says what it does not judge"
+)]
 
 mod support;
 
