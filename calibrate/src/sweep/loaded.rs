@@ -46,7 +46,7 @@ pub fn measure(
     };
     let mut closed = list(&|_| None)?.closed(clients);
     closed.shared_prefixes = false;
-    let answers = lab.run(closed.clone())?;
+    let answers = lab.run(&closed)?;
     let mut points = Vec::new();
     let Some(rps) = throughput_rps(&answers) else { return Ok(points) };
     points.extend(point(format!("{clients} in flight"), closed, &answers));
@@ -55,7 +55,7 @@ pub fn measure(
     let arrivals = stretched_arrivals(&gaps, OFFERED * rps);
     let mut open = list(&|i| arrivals.get(i).copied())?.open(RATE_MAX_RPS);
     open.shared_prefixes = false;
-    let answers = lab.run(open.clone())?;
+    let answers = lab.run(&open)?;
     points.extend(point(format!("{:.3} requests/s", OFFERED * rps), open, &answers));
     Ok(points)
 }

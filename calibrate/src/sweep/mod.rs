@@ -143,8 +143,7 @@ pub fn sweep(
     };
     let ended = measure(&mut lab, &design, pace, &mut swept);
     (swept.longest, swept.spent_s) = (lab.longest, lab.spent_s);
-    let (runs, doubtful) = (lab.runs, std::mem::take(&mut lab.doubtful));
-    believed(runs, &doubtful, &mut swept.found.notes)?;
+    believed(&lab, &mut swept.found.notes)?;
     swept.references = std::mem::take(&mut lab.references);
     match ended {
         Ok(()) => Ok(swept),
@@ -154,14 +153,21 @@ pub fn sweep(
 }
 
 /// Notes the experiments that failed the client's own checks.
-fn believed(runs: u64, doubtful: &[String], notes: &mut Vec<String>) -> Result<(), SweepError> {
-    let Some(first) = doubtful.first() else { return Ok(()) };
+fn believed(lab: &Lab<'_>, notes: &mut Vec<String>) -> Result<(), SweepError> {
+    let made = lab.runs - lab.repeated;
+    if lab.repeated > 0 {
+        notes.push(format!(
+            "{made} experiments, {} of them made again: the client was late or short",
+            lab.repeated
+        ));
+    }
+    let Some(first) = lab.doubtful.first() else { return Ok(()) };
     let text = format!(
-        "{} of {runs} experiments failed the client's own checks, the first: {first}",
-        doubtful.len()
+        "{} of {made} experiments failed the client's own checks to the end, the first: {first}",
+        lab.doubtful.len()
     );
     // Bursts are late by nature, and short runs are not steady; most are neither.
-    if doubtful.len() as u64 * 2 > runs {
+    if lab.doubtful.len() as u64 * 2 > made {
         return Err(SweepError::Unusable(format!(
             "the client: found that {text}; expected at most half; give it a machine of its own"
         )));

@@ -4,6 +4,7 @@ use super::data::median;
 use super::lab::{Answer, Ask, Lab, SweepError, gaps_us};
 use scaleproof_pack::experiment::EngineFacts;
 use scaleproof_sim::engine::EngineConfig;
+use std::collections::BTreeMap;
 
 /// What was found.
 #[derive(Clone, Debug, PartialEq)]
@@ -116,21 +117,34 @@ fn seats(lab: &mut Lab<'_>, longest: u32) -> Result<(u32, bool), SweepError> {
     }
 }
 
-/// The most requests between their first and their last token at one moment.
+/// Of the time with a request between its tokens, the share that the most at once must fill: where one's last token comes
+/// late, it meets the first token of the one that took its seat, for a moment.
+const HELD_SHARE: f64 = 0.1;
+
+/// The most requests between their first and their last token, for longer than moments.
 fn most_at_once(answers: &[Answer]) -> u32 {
-    let mut edges: Vec<(f64, i32)> = Vec::new();
+    let mut edges: Vec<(f64, i64)> = Vec::new();
     for answer in answers {
         if let (Some(first), Some(last)) = (answer.tokens_s.first(), answer.tokens_s.last()) {
             edges.extend([(*first, 1), (*last, -1)]);
         }
     }
-    // Begins before ends at the same moment.
-    edges.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
+    edges.sort_by(|a, b| a.0.total_cmp(&b.0));
+    // Seconds with exactly so many.
+    let mut held_s: BTreeMap<i64, f64> = BTreeMap::new();
     let mut now = 0;
-    edges.iter().fold(0, |most, (_, change)| {
-        now += change;
-        most.max(now)
-    }) as u32
+    for pair in edges.windows(2) {
+        now += pair[0].1;
+        *held_s.entry(now).or_default() += pair[1].0 - pair[0].0;
+    }
+    held_s.remove(&0);
+    let all_s: f64 = held_s.values().sum();
+    let mut above_s = 0.0;
+    let most = held_s.iter().rev().find(|(_, seconds)| {
+        above_s += **seconds;
+        above_s >= HELD_SHARE * all_s
+    });
+    most.map_or(0, |(count, _)| u32::try_from(*count).unwrap_or(0))
 }
 
 struct Chunks {
@@ -388,6 +402,11 @@ mod tests {
         let answers =
             [answer(0, &[1.0, 2.0]), answer(1, &[1.0, 3.0]), answer(2, &[2.5, 4.0]), answer(3, &[])];
         assert_eq!(most_at_once(&answers), 2);
+        // A last token that comes late meets those who took the seats.
+        let late =
+            [answer(0, &[1.0, 5.0]), answer(1, &[1.0, 5.2]), answer(2, &[5.1, 9.0]), answer(3, &[5.1, 9.0])];
+        assert_eq!(most_at_once(&late), 2);
+        assert_eq!(most_at_once(&[]), 0);
     }
 
     #[test]

@@ -57,6 +57,10 @@ pub struct CalibrateArgs {
     /// Ids of the prompts' tokens are below this [default: 4096, or the engine's vocabulary if it is smaller]
     #[arg(long, value_name = "N", requires = "target", value_parser = clap::value_parser!(u32).range(16..=10_000_000))]
     pub vocabulary: Option<u32>,
+    /// The scenario that the engine is of: its manifest states model, revision, precision and placement, which cannot be
+    /// seen from outside and without which no scenario takes the profile
+    #[arg(long, value_name = "SCENARIO", conflicts_with_all = ["simulate", "prior"])]
+    pub scenario: Option<PathBuf>,
     /// What the profile says of itself
     #[command(flatten)]
     pub provenance: ProvenanceArgs,

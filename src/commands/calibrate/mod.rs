@@ -6,7 +6,8 @@ mod output;
 pub use args::CalibrateArgs;
 
 use crate::exit::{CommandError, Exit, Outcome};
-use crate::files::{output_directory, read_text};
+use crate::files::{MANIFEST, output_directory, read_text};
+use crate::input::directory_of;
 use crate::progress::{Progress, interrupted, say};
 use crate::study::shown;
 use output::Calibrated;
@@ -14,6 +15,7 @@ use scaleproof_calibrate::recovery::{Compared, compare};
 use scaleproof_calibrate::simulated::{Noise, SimulatedEngine};
 use scaleproof_calibrate::sweep::{Monitor, Settings, SweepError, Swept, fit, sweep};
 use scaleproof_pack::experiment::{Experiment, ExperimentError};
+use scaleproof_pack::manifest::Manifest;
 use scaleproof_pack::time::Nanos;
 use scaleproof_policy::RouterPolicy;
 use scaleproof_sim::profile::Profile;
@@ -32,12 +34,13 @@ pub fn run(args: &CalibrateArgs) -> Outcome {
     if !args.from.is_empty() {
         return from(args);
     }
+    let system = system(args)?;
     let claim = || output_directory(args.report.as_deref(), "calibrate", false);
     match &args.simulate {
         None => {
             let (mut engine, claim) = (live(args)?, claim()?);
             let swept = measure(&mut engine, args)?;
-            finish(args, &swept, &claim.path, None)
+            finish(args, &swept, &claim.path, system.as_ref(), None)
         }
         Some(path) => {
             let truth = Profile::parse(&shown(path), &read_text(path)?).map_err(CommandError::bad_input)?;
@@ -48,7 +51,7 @@ pub fn run(args: &CalibrateArgs) -> Outcome {
                 engine = engine.hiding_its_blocks();
             }
             let swept = measure(&mut engine, args)?;
-            finish(args, &swept, &claim.path, Some((&engine, noise)))
+            finish(args, &swept, &claim.path, None, Some((&engine, noise)))
         }
     }
 }
@@ -76,8 +79,26 @@ fn from(args: &CalibrateArgs) -> Outcome {
         )));
     }
     let swept = Swept::from_json(&shown(&file), &read_text(&file)?).map_err(CommandError::bad_input)?;
+    let system = system(args)?;
     let claim = output_directory(args.report.as_deref(), "calibrate", false)?;
-    finish(args, &swept, &claim.path, None)
+    finish(args, &swept, &claim.path, system.as_ref(), None)
+}
+
+/// What the scenario says of the system, read before anything is measured.
+fn system(args: &CalibrateArgs) -> Result<Option<Manifest>, CommandError> {
+    let Some(path) = &args.scenario else { return Ok(None) };
+    let file = directory_of(path).join(MANIFEST);
+    let manifest = Manifest::parse(&shown(&file), &read_text(&file)?).map_err(CommandError::bad_input)?;
+    Ok(Some(manifest))
+}
+
+/// Puts into a profile what cannot be seen from outside.
+fn state(manifest: &Manifest, profile: &mut Profile) {
+    let Manifest { model, engine, .. } = manifest;
+    profile.model_id.clone_from(&model.id);
+    profile.model_revision.clone_from(&model.revision);
+    profile.precision.clone_from(&model.precision);
+    (profile.tp, profile.pp) = (engine.placement.tp, engine.placement.pp);
 }
 
 /// The engine at the target.
@@ -154,6 +175,7 @@ fn finish(
     args: &CalibrateArgs,
     swept: &Swept,
     directory: &Path,
+    system: Option<&Manifest>,
     truth: Option<(&SimulatedEngine, Noise)>,
 ) -> Outcome {
     let stored = directory.join(SWEEP);
@@ -165,6 +187,9 @@ fn finish(
         )));
     }
     let mut calibration = fit(swept, &name(args)).map_err(CommandError::bad_input)?;
+    if let Some(manifest) = system {
+        state(manifest, &mut calibration.profile);
+    }
     let provenance = &mut calibration.profile.provenance;
     provenance.command = Some(super::model::command_line());
     let version = provenance.engine_version.clone();

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# The real vLLM on one core, calibrated from outside within 15 minutes and validated at rates, lengths and mixes that the
+# calibration did not measure, cold and warm. About an hour; needs a quiet machine of two cores. See docs/validation.md.
+#   calibrate_vllm.sh DIR SCALEPROOF OUT          DIR: of setup_vllm.sh. OUT: a new directory
+# BUDGET (15 minutes), REPEATS (6) and PORT (8100) may be set in the environment.
+set -euo pipefail
+root=${1:?usage: calibrate_vllm.sh DIR SCALEPROOF OUT}
+scaleproof=$2 out=$3
+here=$(cd "$(dirname "$0")" && pwd)
+scenario=$here/../../scenarios/live-tiny
+port=${PORT:-8100} budget=${BUDGET:-15} repeats=${REPEATS:-6}
+url=http://127.0.0.1:$port
+mkdir -p "$out"
+"$here/serve.sh" "$root" tiny "$port" 0 >"$out/engine.log" 2>&1 &
+engine=$!
+trap 'kill $engine; wait $engine || true' EXIT
+until curl -sf "$url/health" >/dev/null; do
+  kill -0 $engine || { echo "the engine did not start: see $out/engine.log"; exit 1; }
+  sleep 1
+done
+client="taskset -c 1 $scaleproof"
+# The first requests after a start are slow: they are not the sweep's.
+$client live "$scenario" --target "$url" --rps 2 --out "$out/warm-up" >"$out/warm-up.log" 2>&1 || true
+$client calibrate --target "$url" --budget "$budget" --scenario "$scenario" --out "$out/tiny.yaml" --report "$out/calibration" |
+  tee "$out/calibration.log"
+good=0
+for cache in cold warm; do
+  $client validate "$scenario" --target "$url" --profile "$out/tiny.yaml" --cache $cache --rps 1,2,4 --repeats "$repeats" \
+    --tolerance tpot_p50=0.05,ttft_p50=0.1,ttft_p95=0.15,throughput=0.03,prefix_hits=0.01,preemptions=0.1 \
+    --out "$out/$cache" | tee "$out/$cache.log" || good=1
+done
+exit $good

@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# Eight emulated replicas behind a real router: is the fleet's predicted capacity what is measured, and is each of three wrong
+# claims refuted with its cause? Exit 0 if all four verdicts are as they must be. About 15 minutes; see docs/validation.md.
+#   scale_out.sh SCALEPROOF OUT [DIR]          OUT: a new directory. DIR: of router.sh, for vllm-router instead of nginx
+# SCENARIO, REPEATS (4) and PORT (8100) may be set in the environment.
+set -euo pipefail
+scaleproof=$(realpath "${1:?usage: scale_out.sh SCALEPROOF OUT [DIR]}")
+out=${2:?usage: scale_out.sh SCALEPROOF OUT [DIR]}
+router=${3:-}
+here=$(cd "$(dirname "$0")" && pwd)
+scenario=${SCENARIO:-$here/../../scenarios/scale-out}
+repeats=${REPEATS:-4}
+port=${PORT:-8100}
+admin=$((port + 99)) front=$((port + 50))
+mkdir -p "$out"
+addresses=() replicas=()
+for i in 0 1 2 3 4 5 6 7; do
+  addresses+=("127.0.0.1:$((port + i))")
+  replicas+=(--replica "http://127.0.0.1:$((port + i))")
+done
+fleet='' balancer=''
+stop() {
+  # nginx.sh ends its nginx; the emulator says what it did.
+  if [ -n "$balancer" ]; then kill "$balancer" 2>/dev/null && wait "$balancer" || true; fi
+  if [ -n "$fleet" ]; then kill -INT "$fleet" 2>/dev/null && wait "$fleet" || true; fi
+  fleet='' balancer=''
+}
+trap stop EXIT
+
+# until_up ADDRESS
+until_up() {
+  for _ in $(seq 300); do
+    curl -sf "http://$1/v1/models" >/dev/null && return
+    sleep 0.1
+  done
+  echo "http://$1 does not answer: see the logs in $out"
+  exit 1
+}
+
+# begin WEIGHT [arguments of emulate]: eight replicas and the router, which gives the first one so many shares
+begin() {
+  local weight=$1
+  shift
+  "$scaleproof" emulate "$scenario" --replicas 8 --noise 0.01 --port "$port" --admin-port "$admin" "$@" >>"$out/emulate.log" 2>&1 &
+  fleet=$!
+  until_up "${addresses[7]}"
+  if [ -n "$router" ] && [ "$weight" = 1 ]; then
+    "$here/router.sh" "$router" "$front" power_of_two "${addresses[@]/#/http://}" >>"$out/router.log" 2>&1 &
+  else
+    "$here/nginx.sh" "$front" "${addresses[0]} weight=$weight" "${addresses[@]:1}" >>"$out/router.log" 2>&1 &
+  fi
+  balancer=$!
+  until_up "127.0.0.1:$front"
+}
+
+good=0
+# claim NAME OUTCOME CAUSE [arguments of validate]
+claim() {
+  local name=$1 outcome=$2 cause=$3
+  shift 3
+  "$scaleproof" validate "$scenario" --target "http://127.0.0.1:$front" "${replicas[@]}" --out "$out/$name" "$@" \
+    >"$out/$name.log" 2>&1 || true
+  if grep -q "^$outcome" "$out/$name.log" && grep -q "$cause" "$out/$name.log"; then
+    echo "$name: as expected, $outcome" | tee -a "$out/summary.txt"
+  else
+    echo "$name: NOT as expected, which is $outcome ($cause)" | tee -a "$out/summary.txt"
+    good=1
+  fi
+  sed -n '/^\(confirmed\|refuted\|inconclusive\)/,/^drift/p' "$out/$name.log" >>"$out/summary.txt"
+  tail -n 3 "$out/$name.log" | grep '^error' >>"$out/summary.txt" || true
+  stop
+}
+
+{ date -u '+%Y-%m-%d %H:%M UTC'; echo "$(nproc) cores, load average $(cut -d' ' -f1-3 /proc/loadavg) before the first run"; } >"$out/summary.txt"
+begin 1
+claim true confirmed 'inside their tolerances' --repeats "$repeats"
+begin 7
+claim pinned refuted 'cause: router' --rps 20 --repeats 3
+begin 1
+# Steps that take 1.15 times the profile's: a profile that is 15 % too fast.
+curl -sf -d '{"fault": "slow", "factor": 1.15}' "http://127.0.0.1:$admin/replicas/all/fault" >/dev/null
+claim too-fast refuted 'cause: step time' --rps 20 --repeats 3
+begin 1 --num-blocks 1500
+claim half-the-blocks refuted 'cause: engine capacity' --rps 40 --repeats 3
+echo "load average $(cut -d' ' -f1-3 /proc/loadavg) at the end" >>"$out/summary.txt"
+exit $good
