@@ -101,6 +101,7 @@ fn live(args: &CalibrateArgs) -> Result<LiveEngine, CommandError> {
         routing: Routing { policy: RouterPolicy::RoundRobin, poll_interval: None },
         threads: THREADS,
         limits: Limits::default(),
+        resilience: None,
     };
     let prompts = HashedTokens { vocabulary: targets.vocabulary, salt: 0 };
     LiveEngine::new(config, Box::new(prompts))

@@ -220,6 +220,7 @@ pub fn config(targets: Vec<Target>) -> LiveConfig {
         routing: Routing { policy: RouterPolicy::RoundRobin, poll_interval: None },
         threads: 1,
         limits: Limits::default(),
+        resilience: None,
     }
 }
 
