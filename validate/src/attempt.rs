@@ -153,7 +153,7 @@ async fn exchange(
     first_seen: &AtomicBool,
 ) -> End {
     let pool = &shared.pools[job.replica as usize];
-    let (mut connection, response) = match answer(shared, pool, job).await {
+    let (mut connection, response) = match answer(shared, pool, job, driver).await {
         Ok(answer) => answer,
         Err(end) => return end,
     };
@@ -178,7 +178,10 @@ async fn exchange(
         match read_stream((&mut connection, &mut body), seen, first_seen).await {
             Ok(()) => seen.judged(job.planned.output_tokens),
             Err(Broken::By(end)) => end,
-            Err(Broken::Connection(error)) => broken(pool, "the stream broke", error).await,
+            Err(Broken::Connection(error)) => {
+                let _ = driver.send(Message::Broke(job.replica));
+                broken(pool, "the stream broke", error).await
+            }
         }
     };
     drain(&mut connection, &mut body).await;
@@ -189,7 +192,12 @@ async fn exchange(
 
 /// Sends the request, and waits for the answer's headers. A connection that its server had closed in the meantime never
 /// carried the request: it is sent on a new one, which is no retry.
-async fn answer(shared: &Shared, pool: &Pool, job: &Job) -> Result<(Connection, Response<Incoming>), End> {
+async fn answer(
+    shared: &Shared,
+    pool: &Pool,
+    job: &Job,
+    driver: &Sender<Message>,
+) -> Result<(Connection, Response<Incoming>), End> {
     let cannot_connect = |error: std::io::Error| {
         let failed = Failed::NoConnection(ConnectionFailure::of(&error));
         End::error("cannot connect", error).failing(failed)
@@ -203,6 +211,7 @@ async fn answer(shared: &Shared, pool: &Pool, job: &Job) -> Result<(Connection, 
                 connection = in_time(shared, pool.open()).await.map_err(cannot_connect)?;
             }
             Err(error) => {
+                let _ = driver.send(Message::Broke(job.replica));
                 let end = broken(pool, "no answer: the connection broke", causes(&error)).await;
                 return Err(end.failing(Failed::NoConnection(ConnectionFailure::Reset)));
             }

@@ -33,6 +33,8 @@ pub(crate) enum Message {
     Ended(Box<Job>, Box<Record>, Option<Failed>),
     /// A target began to answer.
     Answered(u32),
+    /// A connection to it broke, in the middle of an answer or before.
+    Broke(u32),
     FirstToken {
         target: u32,
         took: Nanos,
@@ -241,6 +243,7 @@ impl Driver<'_> {
             Message::Answered(target) => {
                 self.guard.iter_mut().for_each(|guard| guard.try_succeeded(target));
             }
+            Message::Broke(target) => self.note(target, What::Detected(Sign::Reset)),
             Message::FirstToken { target, took } => self.say(News::FirstToken { target, took }),
             Message::Checked(target, passed) => {
                 self.guard.iter_mut().for_each(|guard| guard.checked(target, passed));
@@ -271,12 +274,13 @@ impl Driver<'_> {
         self.say(News::TryEnded { target, at: record.ended, failed: connection });
         if let Some(failed) = failed {
             let sign = match failed {
-                Failed::NoConnection(_) => Sign::Connection,
-                Failed::Full => Sign::ServerError,
-                Failed::Broken => Sign::Reset,
+                Failed::NoConnection(_) => Some(Sign::Connection),
+                Failed::Full => Some(Sign::ServerError),
+                // Told when it happened, and of one whose answer had begun no router makes anything.
+                Failed::Broken => None,
             };
-            self.note(target, What::Detected(sign));
-            if failed != Failed::Broken {
+            if let Some(sign) = sign {
+                self.note(target, What::Detected(sign));
                 self.guard.iter_mut().for_each(|guard| guard.try_failed(target, now));
                 self.admit_or_remove(target, sign);
             }

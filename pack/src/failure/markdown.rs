@@ -195,7 +195,7 @@ impl FailureReport {
 
 fn prediction_table(runs: usize, rows: &[Beside]) -> String {
     let mut out = format!(
-        "## Prediction\n\nThe same fault in {runs} simulated runs.\n\n\
+        "## Prediction\n\nThe same fault in {runs} simulated runs. A time is inside up to 0.1 s, or a tenth of the mean, beyond the range.\n\n\
          | what | predicted, mean | one more run, 95 % | seen | inside? |\n|---|---|---|---|---|\n"
     );
     for row in rows {

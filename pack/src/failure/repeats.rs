@@ -45,6 +45,10 @@ const MEASURES: [(&str, Value); 8] = [
     ("queue peak", |r| r.queue_peak.map(|(peak, _)| peak as f64)),
 ];
 
+/// A time that was seen counts as inside its range up to this far outside: seconds, or a share of the mean if that is more.
+const TIME_SLACK_S: f64 = 0.1;
+const TIME_SLACK_SHARE: f64 = 0.1;
+
 /// A predicted number beside the one that was seen.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Beside {
@@ -56,7 +60,7 @@ pub struct Beside {
     pub one_more_95: Option<(f64, f64)>,
     /// What was seen.
     pub seen: Option<f64>,
-    /// Whether that lies there; null where either is missing.
+    /// Whether that lies there, a time within a tenth of the mean; null where either is missing.
     pub inside: Option<bool>,
 }
 
@@ -66,8 +70,13 @@ impl Repeats {
     pub fn beside(&self, report: &FailureReport) -> Vec<Beside> {
         let row = |((name, value), spread): (&(&'static str, Value), &Spread)| {
             let (seen, range) = (value(report), spread.one_more_95);
-            // Repeats that all agree leave a range without width, and a mean that rounding has moved off it.
-            let inside = |((low, high), seen): ((f64, f64), f64)| (low - 1e-9..=high + 1e-9).contains(&seen);
+            // A client sees a moment a little later than it was, and health checks have their own beat.
+            let slack = match name.ends_with(", s") {
+                true => TIME_SLACK_S.max(TIME_SLACK_SHARE * spread.mean.unwrap_or(0.0)),
+                false => 0.0,
+            };
+            let inside =
+                |((low, high), seen): ((f64, f64), f64)| (low - slack..=high + slack).contains(&seen);
             let inside = range.zip(seen).map(inside);
             Beside { name, predicted: spread.mean, one_more_95: range, seen, inside }
         };

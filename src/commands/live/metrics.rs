@@ -4,6 +4,7 @@ use crate::exit::CommandError;
 use crate::listener::{Asked, listen};
 use scaleproof_pack::alerts::client_metrics as names;
 use scaleproof_pack::alerts::client_metrics::{CLIENT_METRICS, Kind};
+use scaleproof_pack::analyze::passes;
 use scaleproof_pack::manifest::Manifest;
 use scaleproof_pack::record::{Outcome, Record};
 use scaleproof_pack::time::Nanos;
@@ -120,9 +121,7 @@ impl ClientMetrics {
         if matches!(record.outcome, Outcome::Timeout | Outcome::Cancelled) {
             add("scaleproof_disconnects_total", 1.0);
         }
-        let passes = record.outcome == Outcome::Ok
-            && record.ttft().is_some_and(|ttft| ttft.millis() <= class.ttft_cutoff_ms)
-            && record.tpot_ms().is_none_or(|tpot_ms| tpot_ms <= class.tpot_cutoff_ms);
+        let passes = passes(record, class.ttft_cutoff_ms, class.tpot_cutoff_ms);
         add("scaleproof_slo_passing_total", f64::from(u8::from(passes)));
         series.add(names::ATTEMPTS, ended(&class.name, record.outcome), 1.0);
         series.observe("scaleproof_send_lag_seconds", String::new(), record.lag());
@@ -217,4 +216,85 @@ fn of(class: &str) -> String {
 
 fn ended(class: &str, outcome: Outcome) -> String {
     format!("{},result=\"{}\"", of(class), outcome.word())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scaleproof_validate::ConnectionFailure;
+
+    fn metrics() -> ClientMetrics {
+        let class = Class { name: "a \"b\"".to_owned(), ttft_cutoff_ms: 100.0, tpot_cutoff_ms: 10.0 };
+        let metrics = ClientMetrics { classes: vec![class], series: Arc::default() };
+        metrics.begin(2);
+        metrics
+    }
+
+    fn record() -> Record {
+        let ms = |ms: u64| Nanos(ms * 1_000_000);
+        Record {
+            id: 0,
+            class: 0,
+            warmup: false,
+            scheduled: ms(0),
+            sent: ms(2),
+            first_token: Some(ms(52)),
+            ended: ms(62),
+            input_tokens: 7,
+            cached_tokens: 0,
+            output_tokens: 3,
+            requested_tokens: 3,
+            outcome: Outcome::Ok,
+            replica: Some(1),
+            preemptions: 0,
+            retries: 1,
+            computed_tokens: None,
+            reason: "",
+            wire: Some(Box::new(scaleproof_pack::record::Wire {
+                chunks: vec![(ms(52), 1), (ms(57), 1), (ms(62), 1)],
+                ..Default::default()
+            })),
+        }
+    }
+
+    /// Every metric of the list is exposed with the labels that it lists, and none beside.
+    #[test]
+    fn what_is_exposed_is_what_is_listed() {
+        let metrics = metrics();
+        for news in [
+            News::Sent { target: 1 },
+            News::FirstToken { target: 1, took: Nanos(50_000_000) },
+            News::TryEnded { target: 1, at: Nanos(1), failed: Some(ConnectionFailure::Refused) },
+        ] {
+            metrics.news(&news);
+        }
+        metrics.record(&record());
+        let text = metrics.text();
+        for metric in &CLIENT_METRICS {
+            for series in metric.series() {
+                let line = text
+                    .lines()
+                    .find(|line| line.strip_prefix(&series).is_some_and(|l| l.starts_with(['{', ' '])));
+                let line = line.unwrap_or_else(|| panic!("no {series} in {text}"));
+                assert!(metric.labels.iter().all(|label| line.contains(&format!("{label}=\""))), "{line}");
+            }
+        }
+        let known: Vec<String> = CLIENT_METRICS.iter().flat_map(|metric| metric.series()).collect();
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            let name = line.split(['{', ' ']).next().unwrap();
+            assert!(known.iter().any(|known| known == name), "{line}");
+        }
+        for line in [
+            "scaleproof_attempts_total{class=\"a \\\"b\\\"\",result=\"ok\"} 1",
+            "scaleproof_slo_passing_total{class=\"a \\\"b\\\"\"} 1",
+            "scaleproof_in_flight{replica=\"1\"} 0",
+            "scaleproof_connection_failures_total{replica=\"1\",kind=\"refused\"} 1",
+            "scaleproof_try_ttft_seconds_bucket{replica=\"1\",le=\"0.025\"} 0",
+            "scaleproof_try_ttft_seconds_bucket{replica=\"1\",le=\"0.05\"} 1",
+            "scaleproof_send_lag_seconds_bucket{le=\"+Inf\"} 1",
+            "scaleproof_itl_seconds_count{class=\"a \\\"b\\\"\"} 2",
+        ] {
+            assert!(text.lines().any(|found| found == line), "no {line} in {text}");
+        }
+    }
 }
