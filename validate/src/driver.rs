@@ -260,7 +260,7 @@ impl Driver<'_> {
                 for mut record in self.guard.as_mut().map_or_else(Vec::new, Guard::stop) {
                     (record.outcome, record.reason, record.ended) =
                         (Outcome::Cancelled, "the run was stopped", now);
-                    self.settle(record, counts);
+                    self.settle(Box::new(record), counts);
                 }
             }
         }

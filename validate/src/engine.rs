@@ -168,12 +168,11 @@ impl LiveEngine {
             let (runtime, check) = (self.runtime.handle(), rules.health_check);
             check_targets(runtime, &self.client, &config.targets, check, clock, &reply)
         });
-        let guard = config.resilience.clone();
         let heartbeat = Heartbeat::start(self.runtime.handle());
         let driver = Driver {
             dispatch: Dispatch::new(schedule, enough, config.ramp),
             routes: Routes::new(config.routing, config.targets.len() as u32, schedule),
-            guard: guard.map(|rules| Guard::new(rules, config.targets.len() as u32, schedule)),
+            guard: config.resilience.map(|rules| Guard::new(rules, config.targets.len() as u32, schedule)),
             prompts: self.prompts.as_mut(),
             template: &template,
             shared: Arc::clone(&shared),

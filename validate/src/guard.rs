@@ -132,9 +132,9 @@ impl Guard {
     }
 
     /// Nothing is sent again: the records of what waited for it.
-    pub(crate) fn stop(&mut self) -> Vec<Box<Record>> {
+    pub(crate) fn stop(&mut self) -> Vec<Record> {
         let record = |later| match later {
-            Later::Retry(_, record) => Some(record),
+            Later::Retry(_, record) => Some(*record),
             Later::HalfOpen(_) => None,
         };
         std::mem::take(&mut self.later).into_values().filter_map(record).collect()
