@@ -10,6 +10,7 @@ mod draws;
 mod exit;
 mod files;
 mod input;
+mod listener;
 mod pack_writer;
 mod point;
 mod progress;

@@ -3,6 +3,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+#[path = "../emulate/tests/support/mod.rs"]
+#[allow(dead_code, reason = "each test binary uses its part")]
+mod emulated;
+
 use scaleproof_pack::alerts::client_metrics::CLIENT_METRICS;
 use scaleproof_pack::alerts::{ALERTS, Engine, Timing, expression};
 use scaleproof_pack::observability::{files, queries};
@@ -31,16 +35,32 @@ fn exposed() -> BTreeSet<String> {
     for entry in std::fs::read_dir(root().join("observability/scrapes")).unwrap() {
         let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
         assert!(text.starts_with("# Source: "), "a scrape says where it is from");
-        for line in text.lines() {
-            if let Some(declared) = line.strip_prefix("# TYPE ") {
-                let (name, kind) = declared.split_once(' ').unwrap();
-                let suffixes: &[&str] =
-                    if kind == "histogram" { &["_bucket", "_sum", "_count"] } else { &[""] };
-                exposed.extend(suffixes.iter().map(|suffix| format!("{name}{suffix}")));
-            }
-        }
+        exposed.extend(series(&text));
     }
     exposed
+}
+
+/// The series that a scrape declares.
+fn series(scrape: &str) -> BTreeSet<String> {
+    let declared = scrape.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+    let names = declared.flat_map(|(name, kind)| {
+        let suffixes: &[&str] = if kind == "histogram" { &["_bucket", "_sum", "_count"] } else { &[""] };
+        suffixes.iter().map(move |suffix| format!("{name}{suffix}"))
+    });
+    names.collect()
+}
+
+/// What an emulated replica really says.
+fn emitted() -> BTreeSet<String> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let text = runtime.block_on(async {
+        let emulator = scaleproof_emulate::Emulator::start(emulated::config()).await.unwrap();
+        let address = emulated::address(&emulator).await;
+        let reply = emulated::get(address, "/metrics").await;
+        emulator.shutdown().await;
+        reply.text()
+    });
+    series(&text)
 }
 
 /// The metrics that a PromQL expression reads: names outside of braces, brackets, quotes and label lists, that no
@@ -98,6 +118,31 @@ fn no_rule_and_no_panel_reads_what_nobody_exposes() {
         }
     }
     assert!(read > 100);
+}
+
+/// A rehearsal can raise every alert that reads an engine, but of KV transfers: emulated replicas make none.
+#[test]
+fn the_emulator_emits_what_the_rules_read_of_an_engine() {
+    let (emitted, exposed) = (emitted(), exposed());
+    assert!(emitted.len() > 50, "{emitted:?}");
+    for name in &emitted {
+        let of_an_engine = name.starts_with("vllm:");
+        assert!(!of_an_engine || exposed.contains(name), "no scrape of a real engine has {name}");
+    }
+    let mut read = 0;
+    for alert in &ALERTS {
+        for metric in metrics(&expression(alert, Engine::Vllm, Timing::default())) {
+            if metric.starts_with("vllm:") && !metric.contains("nixl") {
+                assert!(
+                    emitted.contains(&metric),
+                    "{} reads {metric}, which `emulate` does not emit",
+                    alert.name
+                );
+                read += 1;
+            }
+        }
+    }
+    assert!(read > 5);
 }
 
 #[test]

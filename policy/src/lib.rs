@@ -6,6 +6,7 @@
 pub mod admission;
 mod fleet;
 pub mod gate;
+pub mod health;
 mod request;
 mod router;
 

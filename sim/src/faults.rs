@@ -8,6 +8,7 @@ pub(crate) use read::read_plan;
 
 use scaleproof_pack::failure::Phase;
 use scaleproof_pack::time::Nanos;
+pub use scaleproof_policy::health::{Breaker, HealthCheck, Retries};
 
 /// All that disturbs a run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -164,47 +165,6 @@ impl RouterKind {
         ("kubernetes", RouterKind::Kubernetes),
         ("llm_d", RouterKind::LlmD),
     ];
-}
-
-/// A health check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HealthCheck {
-    /// How often.
-    pub interval: Nanos,
-    /// No answer for so long is a failure.
-    pub timeout: Nanos,
-    /// So many failures in a row take a replica out.
-    pub failures: u32,
-    /// So many successes in a row bring it back.
-    pub successes: u32,
-}
-
-/// A circuit breaker, one for each replica.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Breaker {
-    /// So many failures in a row open it.
-    pub failures: u32,
-    /// For so long it lets nothing through.
-    pub open: Nanos,
-    /// So many successes close it then; a failure opens it again.
-    pub successes: u32,
-}
-
-/// What the router sends again: requests whose answer has not begun.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Retries {
-    /// Tries of a request in all; 1 is no second one.
-    pub attempts: u32,
-    /// Before the second try.
-    pub first_backoff: Nanos,
-    /// Each later wait is so many times the one before.
-    pub factor: f64,
-    /// No wait is longer.
-    pub cap: Nanos,
-    /// A wait is longer or shorter by up to this share.
-    pub jitter: f64,
-    /// Further tries so far, at most this share of the requests so far; None: as many as there are.
-    pub budget: Option<f64>,
 }
 
 /// How a process starts.

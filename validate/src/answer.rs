@@ -3,6 +3,7 @@
 use crate::attempt::causes;
 use crate::chunk::{self, Event, Finish, Usage};
 use crate::connection::{Connection, Pool};
+use crate::news::ConnectionFailure;
 use crate::sse::{EVENT_MAX_BYTES, Splitter};
 use bytes::Bytes;
 use http_body_util::BodyExt;
@@ -28,19 +29,56 @@ pub(crate) struct End {
     pub outcome: Outcome,
     pub reason: &'static str,
     pub error: String,
+    /// What a router makes of it.
+    pub failed: Option<Failed>,
+}
+
+/// A failure that says something of the target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failed {
+    /// No connection, or it broke before the answer began: can be sent again.
+    NoConnection(ConnectionFailure),
+    /// Refused for now: can be sent again.
+    Full,
+    /// It broke when the client had seen the answer's beginning.
+    Broken,
+}
+
+impl Failed {
+    /// As a failure of a connection.
+    pub(crate) fn connection(self) -> Option<ConnectionFailure> {
+        match self {
+            Failed::NoConnection(kind) => Some(kind),
+            Failed::Broken => Some(ConnectionFailure::Reset),
+            Failed::Full => None,
+        }
+    }
 }
 
 impl End {
+    fn new(outcome: Outcome, reason: &'static str, error: String) -> End {
+        End { outcome, reason, error, failed: None }
+    }
+
     pub(crate) fn ok() -> End {
-        End { outcome: Outcome::Ok, reason: "", error: String::new() }
+        End::new(Outcome::Ok, "", String::new())
     }
 
     pub(crate) fn error(reason: &'static str, error: impl ToString) -> End {
-        End { outcome: Outcome::Error, reason, error: error.to_string() }
+        End::new(Outcome::Error, reason, error.to_string())
     }
 
     pub(crate) fn by_client(outcome: Outcome, reason: &'static str) -> End {
-        End { outcome, reason, error: String::new() }
+        End::new(outcome, reason, String::new())
+    }
+
+    /// Refused by a target that says it is for now.
+    pub(crate) fn refused(error: String) -> End {
+        End::new(Outcome::Rejected, "refused", error).failing(Failed::Full)
+    }
+
+    pub(crate) fn failing(self, failed: Failed) -> End {
+        End { failed: Some(failed), ..self }
     }
 }
 
@@ -55,6 +93,8 @@ pub(crate) struct Seen {
     pub usage: Option<Usage>,
     finish: Option<Finish>,
     failed: Option<End>,
+    /// Told when the first token comes.
+    pub on_first_token: Option<Box<dyn FnOnce(Nanos) + Send>>,
 }
 
 impl Seen {
@@ -74,6 +114,9 @@ impl Seen {
                 let tokens = part.tokens();
                 if tokens > 0 {
                     self.first_token.get_or_insert(at);
+                    if let Some(tell) = self.on_first_token.take() {
+                        tell(at);
+                    }
                     self.last_token = Some(at);
                     self.tokens = self.tokens.saturating_add(tokens);
                     self.wire.chunks.push((at, tokens));
@@ -111,9 +154,9 @@ impl Seen {
 /// A connection that broke: the replica died if nobody listens there any more.
 pub(crate) async fn broken(pool: &Pool, reason: &'static str, error: String) -> End {
     if pool.is_dead().await {
-        return End { outcome: Outcome::Lost, reason: "the replica died", error };
+        return End::new(Outcome::Lost, "the replica died", error).failing(Failed::Broken);
     }
-    End::error(reason, error)
+    End::error(reason, error).failing(Failed::Broken)
 }
 
 pub(crate) fn is_json(response: &Response<Incoming>) -> bool {

@@ -1,8 +1,10 @@
 //! One attempt: from its sending to its one end. docs/live.md has the table of ends.
 
-use crate::answer::{Broken, End, Seen, broken, drain, is_json, read_some, read_stream, read_whole};
+use crate::answer::{Broken, End, Failed, Seen, broken, drain, is_json, read_some, read_stream, read_whole};
 use crate::clock::RunClock;
 use crate::connection::{Body, Connection, Pool};
+use crate::driver::Message;
+use crate::news::ConnectionFailure;
 use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
@@ -13,6 +15,8 @@ use scaleproof_pack::time::Nanos;
 use scaleproof_pack::workload::RequestRef;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::sleep_until;
 
@@ -27,6 +31,8 @@ pub(crate) struct Shared {
     pub secret: Option<String>,
     /// From sending to the end.
     pub timeout: Nanos,
+    /// A connection that is not made in this time has failed; None: when the system says so.
+    pub connect_timeout: Option<Nanos>,
     /// From sending to the first token.
     pub ttft_timeout: Option<Nanos>,
     /// Becomes true when the run is stopped.
@@ -41,16 +47,31 @@ pub(crate) struct Job {
     /// Which of the pools.
     pub replica: u32,
     pub body: Bytes,
+    /// When it was first sent, if this is not the first time.
+    pub first_sent: Option<Nanos>,
+    /// How often it was sent before.
+    pub retries: u32,
 }
 
-/// Makes the attempt. Always returns: by its own end, the client's patience, or the run's stop.
-pub(crate) async fn attempt(shared: Arc<Shared>, job: Job) -> (RequestRef, Record) {
-    let sent = shared.clock.now();
+/// Makes the attempt. Always returns: by its own end, the client's patience, or the run's stop. `driver` hears of the answer's
+/// beginning and of its first token.
+pub(crate) async fn attempt(
+    shared: Arc<Shared>,
+    mut job: Box<Job>,
+    driver: &Sender<Message>,
+) -> (Box<Job>, Record, Option<Failed>) {
+    let began = shared.clock.now();
+    let sent = *job.first_sent.get_or_insert(began);
+    let (target, tell) = (job.replica, driver.clone());
     let mut seen = Seen::default();
+    seen.on_first_token = Some(Box::new(move |at: Nanos| {
+        // Nobody listens any more only when the run is over.
+        let _ = tell.send(Message::FirstToken { target, took: at.since(began) });
+    }));
     let first_seen = AtomicBool::new(false);
     let mut stopped = shared.stopped.clone();
     let end = {
-        let exchange = exchange(&shared, &job, &mut seen, &first_seen);
+        let exchange = exchange(&shared, &job, driver, &mut seen, &first_seen);
         tokio::select! {
             biased;
             end = exchange => end,
@@ -64,7 +85,9 @@ pub(crate) async fn attempt(shared: Arc<Shared>, job: Job) -> (RequestRef, Recor
         (Outcome::Ok, None) => seen.wire.done.unwrap_or_else(|| shared.clock.now()),
         _ => shared.clock.now(),
     };
-    (job.request, record(&job, sent, ended, end, seen))
+    let failed = end.failed;
+    let record = record(&job, sent, ended, end, seen);
+    (job, record, failed)
 }
 
 fn without(secret: &Option<String>, text: String) -> String {
@@ -92,7 +115,7 @@ fn record(job: &Job, sent: Nanos, ended: Nanos, end: End, seen: Seen) -> Record 
         outcome: end.outcome,
         replica: Some(job.replica),
         preemptions: 0,
-        retries: 0,
+        retries: job.retries,
         reason: end.reason,
         computed_tokens: None,
         wire: Some(Box::new(Wire { tokens_from, usage_input_tokens, error: end.error, ..seen.wire })),
@@ -122,21 +145,30 @@ async fn patience(shared: &Shared, planned: &Planned, sent: Nanos, first_seen: &
 }
 
 /// Request and answer.
-async fn exchange(shared: &Shared, job: &Job, seen: &mut Seen, first_seen: &AtomicBool) -> End {
+async fn exchange(
+    shared: &Shared,
+    job: &Job,
+    driver: &Sender<Message>,
+    seen: &mut Seen,
+    first_seen: &AtomicBool,
+) -> End {
     let pool = &shared.pools[job.replica as usize];
-    let (mut connection, response) = match answer(shared, pool, job).await {
+    let (mut connection, response) = match answer(shared, pool, job, driver).await {
         Ok(answer) => answer,
         Err(end) => return end,
     };
     seen.wire.headers = Some(connection.last_read());
     let status = response.status().as_u16();
     seen.wire.http_status = Some(status);
+    if (200..300).contains(&status) {
+        let _ = driver.send(Message::Answered(job.replica));
+    }
     let whole = is_json(&response);
     let mut body = response.into_body();
     let end = if !(200..300).contains(&status) {
         let error = read_some(&mut connection, &mut body, seen).await;
         match status {
-            429 | 503 | 529 => End { outcome: Outcome::Rejected, reason: "refused", error },
+            429 | 503 | 529 => End::refused(error),
             400..=499 => End::error("HTTP 4xx", error),
             _ => End::error("HTTP error", error),
         }
@@ -146,7 +178,10 @@ async fn exchange(shared: &Shared, job: &Job, seen: &mut Seen, first_seen: &Atom
         match read_stream((&mut connection, &mut body), seen, first_seen).await {
             Ok(()) => seen.judged(job.planned.output_tokens),
             Err(Broken::By(end)) => end,
-            Err(Broken::Connection(error)) => broken(pool, "the stream broke", error).await,
+            Err(Broken::Connection(error)) => {
+                let _ = driver.send(Message::Broke(job.replica));
+                broken(pool, "the stream broke", error).await
+            }
         }
     };
     drain(&mut connection, &mut body).await;
@@ -157,18 +192,42 @@ async fn exchange(shared: &Shared, job: &Job, seen: &mut Seen, first_seen: &Atom
 
 /// Sends the request, and waits for the answer's headers. A connection that its server had closed in the meantime never
 /// carried the request: it is sent on a new one, which is no retry.
-async fn answer(shared: &Shared, pool: &Pool, job: &Job) -> Result<(Connection, Response<Incoming>), End> {
-    let cannot_connect = |error: std::io::Error| End::error("cannot connect", error);
-    let mut connection = pool.take().await.map_err(cannot_connect)?;
+async fn answer(
+    shared: &Shared,
+    pool: &Pool,
+    job: &Job,
+    driver: &Sender<Message>,
+) -> Result<(Connection, Response<Incoming>), End> {
+    let cannot_connect = |error: std::io::Error| {
+        let failed = Failed::NoConnection(ConnectionFailure::of(&error));
+        End::error("cannot connect", error).failing(failed)
+    };
+    let mut connection = in_time(shared, pool.take()).await.map_err(cannot_connect)?;
     loop {
         let request = http_request(shared, pool, &job.body).map_err(|e| End::error("cannot be sent", e))?;
         match connection.send(request).await {
             Ok(response) => return Ok((connection, response)),
             Err(error) if connection.reused && error.is_canceled() => {
-                connection = pool.open().await.map_err(cannot_connect)?;
+                connection = in_time(shared, pool.open()).await.map_err(cannot_connect)?;
             }
-            Err(error) => return Err(broken(pool, "no answer: the connection broke", causes(&error)).await),
+            Err(error) => {
+                let _ = driver.send(Message::Broke(job.replica));
+                let end = broken(pool, "no answer: the connection broke", causes(&error)).await;
+                return Err(end.failing(Failed::NoConnection(ConnectionFailure::Reset)));
+            }
         }
+    }
+}
+
+async fn in_time<T>(
+    shared: &Shared,
+    connecting: impl Future<Output = std::io::Result<T>>,
+) -> std::io::Result<T> {
+    match shared.connect_timeout {
+        None => connecting.await,
+        Some(limit) => tokio::time::timeout(Duration::from_nanos(limit.0), connecting)
+            .await
+            .unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into())),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::checks::Limits;
 use crate::driver::Status;
+use crate::guard::Resilience;
 use crate::request::Endpoint;
 use crate::route::Routing;
 use crate::target::Target;
@@ -47,6 +48,9 @@ pub struct LiveConfig {
     pub vocabulary: Option<u32>,
     /// What the self-checks let pass.
     pub limits: Limits,
+    /// What is done about targets that fail: they are left out, and requests sent again. None: nothing, each request is
+    /// sent once.
+    pub resilience: Option<Resilience>,
 }
 
 /// What a run was, beside its records.

@@ -2,12 +2,16 @@
 //! its body ready, hands it to a task, and takes what ended. Connections live on the runtime's threads, records
 //! are looked at on the caller's: neither a slow answer nor a slow disk delays an arrival.
 
+use crate::answer::Failed;
 use crate::attempt::{Job, Shared, attempt};
 use crate::dispatch::{Dispatch, Due};
+use crate::guard::{Guard, Later};
 use crate::maker::PromptMaker;
+use crate::news::News;
 use crate::request::Template;
 use crate::route::Routes;
 use bytes::Bytes;
+use scaleproof_pack::failure::{Moment, Sign, What};
 use scaleproof_pack::record::{Outcome, Record};
 use scaleproof_pack::schedule::ScheduleError;
 use scaleproof_pack::time::Nanos;
@@ -25,7 +29,18 @@ const TELL_EVERY: Nanos = Nanos(100_000_000);
 
 /// What reaches the driver.
 pub(crate) enum Message {
-    Ended(RequestRef, Box<Record>),
+    /// A try ended, and how if it failed.
+    Ended(Box<Job>, Box<Record>, Option<Failed>),
+    /// A target began to answer.
+    Answered(u32),
+    /// A connection to it broke, in the middle of an answer or before.
+    Broke(u32),
+    FirstToken {
+        target: u32,
+        took: Nanos,
+    },
+    /// A target was asked whether it serves.
+    Checked(u32, bool),
     Sample(TimelineRow),
     Stop,
 }
@@ -34,6 +49,7 @@ pub(crate) enum Message {
 pub(crate) enum Told {
     Record(Box<Record>),
     Status(Status),
+    News(News),
 }
 
 /// How far a run is.
@@ -59,6 +75,8 @@ pub struct Status {
 pub(crate) struct Driver<'a> {
     pub dispatch: Dispatch<'a>,
     pub routes: Routes,
+    /// What is done about targets that fail.
+    pub guard: Option<Guard>,
     pub prompts: &'a mut dyn PromptMaker,
     pub template: &'a Template,
     pub shared: Arc<Shared>,
@@ -91,6 +109,7 @@ impl Driver<'_> {
         let mut counts = Counts::default();
         while !self.dispatch.is_over() {
             self.send_what_is_due(&mut counts);
+            self.do_what_is_later(&mut counts);
             self.prepare(&mut counts);
             let now = self.shared.clock.now();
             if now >= counts.told_at + TELL_EVERY {
@@ -98,7 +117,8 @@ impl Driver<'_> {
                 let status = self.status(&mut counts);
                 let _ = self.tell.send(Told::Status(status));
             }
-            let wake = self.dispatch.next().map_or(now + TELL_EVERY, |due| due.at.min(now + TELL_EVERY));
+            let ahead = [self.dispatch.next().map(|due| due.at), self.guard.as_ref().and_then(Guard::next)];
+            let wake = ahead.into_iter().flatten().fold(now + TELL_EVERY, Nanos::min);
             match self.inbox.recv_timeout(Duration::from_nanos(wake.since(now).0)) {
                 Ok(message) => {
                     self.take(message, &mut counts);
@@ -160,20 +180,46 @@ impl Driver<'_> {
             }
         };
         counts.status.sent += 1;
-        let scheduled = Scheduled { workload: self.dispatch.workload(), request: due.request };
+        let job = Job {
+            request: due.request,
+            planned,
+            scheduled: due.at,
+            replica: 0,
+            body,
+            first_sent: None,
+            retries: 0,
+        };
+        self.try_once(Box::new(job), counts);
+    }
+
+    /// Sends a request to the target that the router chooses.
+    fn try_once(&mut self, mut job: Box<Job>, counts: &mut Counts) {
+        let scheduled = Scheduled { workload: self.dispatch.workload(), request: job.request };
         let asking = scheduled.asking(self.shared.clock.now());
-        let Some(replica) = asking.and_then(|asking| self.routes.choose(&asking)) else {
-            counts.status.dropped += 1;
-            let record = Box::new(dropped(due, &planned, self.shared.clock.now()));
-            self.take(Message::Ended(due.request, record), counts);
+        let Some(target) = asking.and_then(|asking| self.routes.choose(&asking)) else {
+            let record = Box::new(dropped(&job, self.shared.clock.now()));
+            match self.guard.as_mut() {
+                Some(guard) => {
+                    let now = self.shared.clock.now();
+                    job.first_sent.get_or_insert(now);
+                    let given_up = guard.again(job, record, now);
+                    given_up.into_iter().for_each(|record| self.settle(record, counts));
+                }
+                None => {
+                    counts.status.dropped += 1;
+                    self.settle(record, counts);
+                }
+            }
             return;
         };
-        let job = Job { request: due.request, planned, scheduled: due.at, replica, body };
+        job.replica = target;
+        self.guard.iter_mut().for_each(Guard::tried);
+        self.say(News::Sent { target });
         let (shared, reply) = (Arc::clone(&self.shared), self.reply.clone());
         self.runtime.spawn(async move {
-            let (request, record) = attempt(shared, job).await;
+            let (job, record, failed) = attempt(shared, job, &reply).await;
             // Nobody listens any more only when the run is over.
-            let _ = reply.send(Message::Ended(request, Box::new(record)));
+            let _ = reply.send(Message::Ended(job, Box::new(record), failed));
         });
     }
 
@@ -193,32 +239,109 @@ impl Driver<'_> {
 
     fn take(&mut self, message: Message, counts: &mut Counts) {
         match message {
-            Message::Ended(request, record) => {
-                let now = self.count_in_flight(counts);
-                self.dispatch.ended(request, record.outcome, now);
-                counts.status.ended += 1;
-                if let Some(target) = record.replica {
-                    self.routes.ended(target);
+            Message::Ended(job, record, failed) => self.try_ended(job, record, failed, counts),
+            Message::Answered(target) => {
+                self.guard.iter_mut().for_each(|guard| guard.try_succeeded(target));
+            }
+            Message::Broke(target) => self.note(target, What::Detected(Sign::Reset)),
+            Message::FirstToken { target, took } => self.say(News::FirstToken { target, took }),
+            Message::Checked(target, passed) => {
+                self.guard.iter_mut().for_each(|guard| guard.checked(target, passed));
+                if !passed {
+                    self.note(target, What::Detected(Sign::HealthCheck));
                 }
-                let _ = self.tell.send(Told::Record(record));
+                self.admit_or_remove(target, Sign::HealthCheck);
             }
             Message::Sample(row) => self.routes.sampled(&row),
             Message::Stop => {
                 self.dispatch.stop();
                 let _ = self.stop.send(true);
+                let now = self.shared.clock.now();
+                for mut record in self.guard.as_mut().map_or_else(Vec::new, Guard::stop) {
+                    (record.outcome, record.reason, record.ended) =
+                        (Outcome::Cancelled, "the run was stopped", now);
+                    self.settle(Box::new(record), counts);
+                }
             }
         }
+    }
+
+    /// A try ended: the request with it, unless it is sent again.
+    fn try_ended(&mut self, job: Box<Job>, record: Box<Record>, failed: Option<Failed>, counts: &mut Counts) {
+        let (now, target) = (self.shared.clock.now(), job.replica);
+        self.routes.ended(target);
+        let connection = failed.and_then(Failed::connection);
+        self.say(News::TryEnded { target, at: record.ended, failed: connection });
+        if let Some(failed) = failed {
+            let sign = match failed {
+                Failed::NoConnection(_) => Some(Sign::Connection),
+                Failed::Full => Some(Sign::ServerError),
+                // Told when it happened, and of one whose answer had begun no router makes anything.
+                Failed::Broken => None,
+            };
+            if let Some(sign) = sign {
+                self.note(target, What::Detected(sign));
+                self.guard.iter_mut().for_each(|guard| guard.try_failed(target, now));
+                self.admit_or_remove(target, sign);
+            }
+        }
+        let again = failed.is_some_and(|failed| failed != Failed::Broken) && !*self.stop.borrow();
+        let ended = match self.guard.as_mut() {
+            Some(guard) if again => guard.again(job, record, now),
+            _ => Some(record),
+        };
+        ended.into_iter().for_each(|record| self.settle(record, counts));
+    }
+
+    /// The one end of a request.
+    fn settle(&mut self, record: Box<Record>, counts: &mut Counts) {
+        let now = self.count_in_flight(counts);
+        let request = RequestRef { warmup: record.warmup, index: record.id };
+        self.dispatch.ended(request, record.outcome, now);
+        counts.status.ended += 1;
+        let _ = self.tell.send(Told::Record(record));
+    }
+
+    fn do_what_is_later(&mut self, counts: &mut Counts) {
+        while let Some(later) = self.guard.as_mut().and_then(|guard| guard.take(self.shared.clock.now())) {
+            match later {
+                Later::HalfOpen(target) => {
+                    self.guard.iter_mut().for_each(|guard| guard.half_open(target));
+                    self.admit_or_remove(target, Sign::Connection);
+                }
+                Later::Retry(job, _) => self.try_once(job, counts),
+            }
+        }
+    }
+
+    /// Puts into effect what is known of a target; `sign` is what brought the news.
+    fn admit_or_remove(&mut self, target: u32, sign: Sign) {
+        let Some(guard) = &self.guard else { return };
+        let takes_work = guard.takes_work(target);
+        if takes_work != self.routes.is_available(target) {
+            self.routes.set_available(target, takes_work);
+            self.note(target, if takes_work { What::Readmitted } else { What::Removed(sign) });
+        }
+    }
+
+    fn note(&self, target: u32, what: What) {
+        self.say(News::Moment(Moment { at: self.shared.clock.now(), replica: Some(target), what }));
+    }
+
+    fn say(&self, news: News) {
+        let _ = self.tell.send(Told::News(news));
     }
 }
 
 /// The record of a request that could go nowhere.
-fn dropped(due: Due, planned: &scaleproof_pack::schedule::Planned, now: Nanos) -> Record {
+fn dropped(job: &Job, now: Nanos) -> Record {
+    let planned = &job.planned;
     Record {
-        id: due.request.index,
+        id: job.request.index,
         class: planned.class,
-        warmup: due.request.warmup,
-        scheduled: due.at,
-        sent: now,
+        warmup: job.request.warmup,
+        scheduled: job.scheduled,
+        sent: job.first_sent.unwrap_or(now),
         first_token: None,
         ended: now,
         input_tokens: planned.input_tokens,
@@ -228,7 +351,7 @@ fn dropped(due: Due, planned: &scaleproof_pack::schedule::Planned, now: Nanos) -
         outcome: Outcome::Error,
         replica: None,
         preemptions: 0,
-        retries: 0,
+        retries: job.retries,
         reason: "no replica",
         computed_tokens: None,
         wire: None,

@@ -8,8 +8,10 @@ use crate::config::{HARD_LIMIT, LiveConfig, LiveRun};
 use crate::connection::Pool;
 use crate::dispatch::Dispatch;
 use crate::driver::{Driver, Message, Status, Told};
+use crate::guard::{Guard, check_targets};
 use crate::heartbeat::Heartbeat;
 use crate::maker::{HashedTokens, PromptMaker};
+use crate::news::News;
 use crate::probe;
 use crate::prompt::{Priming, Tokenizer, Words, prefixes, prime, vocabulary};
 use crate::request::{Endpoint, Template};
@@ -49,6 +51,9 @@ pub struct LiveEngine {
 pub trait LiveObserver: Observer {
     /// How far the run is, some ten times a second.
     fn status(&mut self, _status: &Status) {}
+
+    /// What happens beside the records, in order.
+    fn news(&mut self, _news: &News) {}
 }
 
 /// An observer that asks for nothing more.
@@ -148,6 +153,7 @@ impl LiveEngine {
             secret: config.token.clone(),
             timeout: config.timeout.unwrap_or(HARD_LIMIT),
             ttft_timeout: config.ttft_timeout,
+            connect_timeout: config.resilience.as_ref().map(|rules| rules.connect_timeout),
             stopped,
         }
     }
@@ -173,10 +179,15 @@ impl LiveEngine {
         let (tell, told) = mpsc::channel();
         let polled = config.routing.poll_interval.map(|_| reply.clone());
         let mut watch = Watch::start(&self.runtime, &self.client, config, clock, polled);
+        let health_checks = config.resilience.as_ref().map_or_else(Vec::new, |rules| {
+            let (runtime, check) = (self.runtime.handle(), rules.health_check);
+            check_targets(runtime, &self.client, &config.targets, check, clock, &reply)
+        });
         let heartbeat = Heartbeat::start(self.runtime.handle());
         let driver = Driver {
             dispatch: Dispatch::new(schedule, enough, config.ramp),
             routes: Routes::new(config.routing, config.targets.len() as u32, schedule),
+            guard: config.resilience.map(|rules| Guard::new(rules, config.targets.len() as u32, schedule)),
             prompts: self.prompts.as_mut(),
             template: &template,
             shared: Arc::clone(&shared),
@@ -192,6 +203,7 @@ impl LiveEngine {
             let stopped = observe(&told, &reply, observer, (&mut tally, &mut watch));
             (driver.join(), stopped)
         });
+        health_checks.iter().for_each(tokio::task::JoinHandle::abort);
         let status = match ended {
             Ok(ended) => {
                 ended.map_err(|error| failed(format!("the schedule cannot be continued: {error}")))?
@@ -235,6 +247,7 @@ fn observe(
                 tally.push(&record);
                 observer.record(&record);
             }
+            Ok(Told::News(news)) => observer.news(&news),
             Ok(Told::Status(status)) => {
                 observer.status(&status);
                 let Status { now, ended, planned, .. } = status;

@@ -46,6 +46,16 @@ impl Routes {
         self.fleet.ended(target);
     }
 
+    /// Whether a target may be chosen.
+    pub(crate) fn is_available(&self, target: u32) -> bool {
+        self.fleet.is_available(target)
+    }
+
+    /// Leaves a target out, or takes it in again.
+    pub(crate) fn set_available(&mut self, target: u32, takes_work: bool) {
+        self.fleet.set_available(target, takes_work);
+    }
+
     /// A target said how loaded it is. Of replicas behind a target nobody here chooses.
     pub(crate) fn sampled(&mut self, row: &TimelineRow) {
         if row.replica >= self.targets {

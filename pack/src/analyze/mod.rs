@@ -20,6 +20,12 @@ pub(crate) use class::{Success, share};
 use std::collections::BTreeMap;
 use window::{Residence, Window};
 
+/// Whether an attempt succeeded inside both cutoffs, in milliseconds.
+#[must_use]
+pub fn passes(record: &Record, ttft_cutoff_ms: f64, tpot_cutoff_ms: f64) -> bool {
+    Success::of_record(record).is_some_and(|success| success.in_time(ttft_cutoff_ms, tpot_cutoff_ms))
+}
+
 /// Relative gap in Little's law from which on the report warns.
 const LITTLE_GAP_MAX: f64 = 0.10;
 /// A gap of less than this many requests says nothing: samples of a nearly empty fleet mostly see nobody.

@@ -1,6 +1,6 @@
 //! failure-test.md.
 
-use super::{FailureReport, Repeats, Seen};
+use super::{Beside, FailureReport, Repeats, Seen};
 use crate::report::{GateValue, Origin};
 use std::fmt::Write as _;
 
@@ -11,6 +11,12 @@ impl FailureReport {
     /// The report as Markdown, with the spread over `repeats` if there are several.
     #[must_use]
     pub fn to_markdown(&self, repeats: Option<&Repeats>) -> String {
+        self.with_prediction(repeats, None)
+    }
+
+    /// The same, with a prediction's repeats beside it.
+    #[must_use]
+    pub fn with_prediction(&self, repeats: Option<&Repeats>, prediction: Option<&Repeats>) -> String {
         let mut out = String::new();
         let verdict = if self.pass { "passed" } else { "FAILED" };
         let _ = writeln!(out, "# Failure test: {}\n\n**{verdict}.** {}\n", self.fault.kind, self.summary());
@@ -19,6 +25,9 @@ impl FailureReport {
         out += &self.part_table();
         out += &self.count_table();
         out += &self.alarm_table();
+        if let Some(prediction) = prediction {
+            out += &prediction_table(prediction.runs, &prediction.beside(self));
+        }
         if let Some(repeats) = repeats {
             out += &repeat_table(repeats);
         }
@@ -184,15 +193,30 @@ impl FailureReport {
     }
 }
 
+fn prediction_table(runs: usize, rows: &[Beside]) -> String {
+    let mut out = format!(
+        "## Prediction\n\nThe same fault in {runs} simulated runs. A time is inside up to 0.1 s, or a tenth of the mean, beyond the range.\n\n\
+         | what | predicted, mean | one more run, 95 % | seen | inside? |\n|---|---|---|---|---|\n"
+    );
+    for row in rows {
+        let inside = row.inside.map_or(NONE, |inside| if inside { "yes" } else { "NO" });
+        let range = range(row.one_more_95);
+        let (predicted, seen) = (number(row.predicted), number(row.seen));
+        let _ = writeln!(out, "| {} | {predicted} | {range} | {seen} | {inside} |", row.name);
+    }
+    out + "\n"
+}
+
+fn range(range: Option<(f64, f64)>) -> String {
+    range.map_or(NONE.to_owned(), |(low, high)| format!("{low:.2} to {high:.2}"))
+}
+
 fn repeat_table(repeats: &Repeats) -> String {
     let mut out = format!(
         "## Over {} seeds\n\n{} of them passed. The tables above are of the first.\n\n\
          | what | mean | 95 % of the mean | one more run, 95 % | values |\n|---|---|---|---|---|\n",
         repeats.runs, repeats.passed
     );
-    let range = |range: Option<(f64, f64)>| {
-        range.map_or(NONE.to_owned(), |(low, high)| format!("{low:.2} to {high:.2}"))
-    };
     for spread in &repeats.spreads {
         let values: Vec<String> = spread.values.iter().map(|value| number(Some(*value))).collect();
         let _ = writeln!(

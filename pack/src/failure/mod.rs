@@ -11,7 +11,7 @@ mod tests;
 
 pub use checks::Check;
 pub use moment::{Moment, Phase, Sign, What};
-pub use repeats::{Repeats, Spread};
+pub use repeats::{Beside, Repeats, Spread};
 
 use crate::analyze::{Analyzer, Stated};
 use crate::manifest::Manifest;

@@ -68,18 +68,6 @@ impl Resilience {
     }
 }
 
-impl Default for Breaker {
-    fn default() -> Breaker {
-        Breaker { failures: 10, open: s(60), successes: 3 }
-    }
-}
-
-impl Default for Retries {
-    fn default() -> Retries {
-        Retries { attempts: 5, first_backoff: ms(50), factor: 1.5, cap: s(30), jitter: 0.2, budget: None }
-    }
-}
-
 impl Default for Restart {
     fn default() -> Restart {
         Restart {

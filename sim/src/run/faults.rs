@@ -162,7 +162,7 @@ impl<'a> Simulation<'a> {
         let absent: Vec<u32> =
             turmoil.units.iter().enumerate().filter(absent).map(|(replica, _)| replica as u32).collect();
         for replica in absent {
-            self.turmoil().unit(replica).watched.healthy = false;
+            self.turmoil().unit(replica).watched.health.healthy = false;
             self.fleet.set_available(replica, false);
         }
         self.events.push(plan.resilience.health_check.interval, Event::Fleet(FleetEvent::CheckAll));

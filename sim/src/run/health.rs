@@ -7,44 +7,21 @@ use crate::event::{Event, FleetEvent};
 use scaleproof_pack::chance;
 use scaleproof_pack::failure::{Sign, What};
 use scaleproof_pack::time::Nanos;
+use scaleproof_policy::health::Health;
 
 /// What the routers know of a replica.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Watched {
-    /// By the health checks and what stands for one.
-    pub healthy: bool,
-    /// Failures and successes of health checks in a row.
-    failures: u32,
-    successes: u32,
-    pub breaker: BreakerState,
-    /// Failures or successes in a row that the breaker counts.
-    counted: u32,
+    /// By checks and breaker.
+    pub health: Health,
     /// Whether there is nothing more to notice: a sign of the last fault was seen, or there was none.
     pub noticed: bool,
 }
 
 impl Default for Watched {
     fn default() -> Watched {
-        Watched {
-            healthy: true,
-            failures: 0,
-            successes: 0,
-            breaker: BreakerState::Closed,
-            counted: 0,
-            noticed: true,
-        }
+        Watched { health: Health::default(), noticed: true }
     }
-}
-
-/// A circuit breaker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum BreakerState {
-    /// It lets everything through.
-    Closed,
-    /// It lets nothing through.
-    Open,
-    /// It lets everything through and opens at the first failure.
-    HalfOpen,
 }
 
 impl Simulation<'_> {
@@ -60,8 +37,7 @@ impl Simulation<'_> {
     /// Puts what is known into effect; `sign` is what brought the news.
     pub(super) fn admit_or_remove(&mut self, replica: u32, sign: Sign, now: Nanos) {
         let unit = self.turmoil().unit(replica);
-        let (watched, leaving) = (&mut unit.watched, unit.leaving.is_some());
-        let takes_work = watched.healthy && watched.breaker != BreakerState::Open && !leaving;
+        let takes_work = unit.watched.health.takes_work() && unit.leaving.is_none();
         let took_work = self.fleet.available().binary_search(&replica).is_ok();
         if takes_work == took_work {
             return;
@@ -103,37 +79,30 @@ impl Simulation<'_> {
 
     fn check_passed(&mut self, replica: u32, now: Nanos) {
         let turmoil = self.turmoil();
-        let needed = turmoil.plan.resilience.health_check.successes;
-        let watched = &mut turmoil.unit(replica).watched;
-        watched.failures = 0;
-        if !watched.healthy {
-            watched.successes += 1;
-            watched.healthy = watched.successes >= needed;
+        let check = turmoil.plan.resilience.health_check;
+        let health = &mut turmoil.unit(replica).watched.health;
+        let was_healthy = health.healthy;
+        health.check_passed(&check);
+        if !was_healthy {
             self.admit_or_remove(replica, Sign::HealthCheck, now);
         }
     }
 
     pub(super) fn check_failed(&mut self, replica: u32, now: Nanos) {
         let turmoil = self.turmoil();
-        let needed = turmoil.plan.resilience.health_check.failures;
+        let check = turmoil.plan.resilience.health_check;
         let unit = turmoil.unit(replica);
         if unit.process == Process::Absent {
             return;
         }
-        let watched = &mut unit.watched;
-        watched.successes = 0;
-        watched.failures = watched.failures.saturating_add(1);
-        if watched.failures >= needed {
-            watched.healthy = false;
-        }
+        unit.watched.health.check_failed(&check);
         self.notice(replica, Sign::HealthCheck, now);
         self.admit_or_remove(replica, Sign::HealthCheck, now);
     }
 
     /// It gets no work before it has passed health checks.
     pub(super) fn unhealthy(&mut self, replica: u32, sign: Sign, now: Nanos) {
-        let watched = &mut self.turmoil().unit(replica).watched;
-        (watched.healthy, watched.successes) = (false, 0);
+        self.turmoil().unit(replica).watched.health.doubted();
         self.admit_or_remove(replica, sign, now);
     }
 
@@ -157,17 +126,7 @@ impl Simulation<'_> {
         self.notice(replica, sign, now);
         let turmoil = self.turmoil();
         let Some(breaker) = turmoil.plan.resilience.breaker else { return };
-        let watched = &mut turmoil.unit(replica).watched;
-        let opens = match watched.breaker {
-            BreakerState::Closed => {
-                watched.counted += 1;
-                watched.counted >= breaker.failures
-            }
-            BreakerState::HalfOpen => true,
-            BreakerState::Open => false,
-        };
-        if opens {
-            (watched.breaker, watched.counted) = (BreakerState::Open, 0);
+        if turmoil.unit(replica).watched.health.try_failed(&breaker) {
             self.events.push(now + breaker.open, Event::Fleet(FleetEvent::HalfOpen(replica)));
             self.admit_or_remove(replica, sign, now);
         }
@@ -177,30 +136,17 @@ impl Simulation<'_> {
     pub(super) fn breaker_counts_success(&mut self, replica: u32) {
         let turmoil = self.turmoil();
         let Some(breaker) = turmoil.plan.resilience.breaker else { return };
-        let watched = &mut turmoil.unit(replica).watched;
-        match watched.breaker {
-            BreakerState::Closed => watched.counted = 0,
-            BreakerState::Open => {}
-            BreakerState::HalfOpen => {
-                watched.counted += 1;
-                if watched.counted >= breaker.successes {
-                    (watched.breaker, watched.counted) = (BreakerState::Closed, 0);
-                }
-            }
-        }
+        turmoil.unit(replica).watched.health.try_succeeded(&breaker);
     }
 
     pub(super) fn half_open(&mut self, replica: u32, now: Nanos) {
-        let watched = &mut self.turmoil().unit(replica).watched;
-        if watched.breaker == BreakerState::Open {
-            watched.breaker = BreakerState::HalfOpen;
+        if self.turmoil().unit(replica).watched.health.half_open() {
             self.admit_or_remove(replica, Sign::Connection, now);
         }
     }
 
     /// A new process is unknown to its breaker.
     pub(super) fn reset_breaker(&mut self, replica: u32) {
-        let watched = &mut self.turmoil().unit(replica).watched;
-        (watched.breaker, watched.counted) = (BreakerState::Closed, 0);
+        self.turmoil().unit(replica).watched.health.reset_breaker();
     }
 }

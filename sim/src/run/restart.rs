@@ -151,7 +151,7 @@ impl Simulation<'_> {
         let Some(why) = self.turmoil().unit(replica).leaving else { return };
         self.stop(replica, now);
         let unit = self.turmoil().unit(replica);
-        (unit.watched.healthy, unit.leaving) = (false, None);
+        (unit.watched.health.healthy, unit.leaving) = (false, None);
         match why {
             Leaving::Retire => unit.process = Process::Absent,
             Leaving::Restart => self.start_again(replica, now),

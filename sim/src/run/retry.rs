@@ -102,15 +102,11 @@ impl Simulation<'_> {
     fn wait_before_retry(&mut self, tried: u32) -> Option<Nanos> {
         let turmoil = self.turmoil();
         let retries = turmoil.plan.resilience.retries;
-        let within = |share: f64| turmoil.retries as f64 + 1.0 <= share * turmoil.requests as f64;
-        if tried >= retries.attempts || !retries.budget.is_none_or(within) {
+        if !retries.has_another(tried, turmoil.retries, turmoil.requests) {
             return None;
         }
         turmoil.retries += 1;
-        let cap_s = retries.cap.seconds();
-        let base_s = (retries.first_backoff.seconds() * retries.factor.powi(tried as i32 - 1)).min(cap_s);
-        let swing = retries.jitter * (2.0 * chance::uniform(&mut turmoil.chance) - 1.0);
-        Nanos::from_seconds(base_s * (1.0 + swing)).ok()
+        retries.wait(tried, chance::uniform(&mut turmoil.chance))
     }
 
     /// A replica took a request in.

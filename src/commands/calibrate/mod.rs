@@ -123,6 +123,7 @@ fn live(args: &CalibrateArgs) -> Result<LiveEngine, CommandError> {
         threads: THREADS,
         vocabulary: targets.vocabulary,
         limits: Limits::default(),
+        resilience: None,
     };
     LiveEngine::new(config, 0).map_err(|ExperimentError(error)| CommandError::bad_input(error))
 }

@@ -1,7 +1,12 @@
 //! The arguments of `failure-test`.
 
 use crate::args::{ScenarioArgs, rate, seed};
+use crate::commands::live::{EndpointArg, TargetArgs, router};
+use crate::commands::observability::interval;
 use clap::{Args, ValueEnum};
+use scaleproof_pack::time::Nanos;
+use scaleproof_policy::RouterPolicy;
+use std::path::PathBuf;
 
 /// Arguments of `failure-test`.
 #[derive(Debug, Args)]
@@ -41,6 +46,78 @@ pub struct FailureTestArgs {
     /// The first repeat; 0 has the manifest's own schedule
     #[arg(long, default_value_t = 0, value_parser = seed)]
     pub run: u64,
+    #[command(flatten)]
+    pub live: LiveFaultArgs,
+}
+
+/// A test against real engines.
+#[derive(Clone, Debug, Args)]
+pub struct LiveFaultArgs {
+    /// Against real engines: the schedule is sent to --target, and --inject makes the fault that --fault names
+    #[arg(long, requires_all = ["targets", "inject"])]
+    pub live: bool,
+    /// An endpoint that speaks OpenAI's API. Several are routed here: what fails is left out, and requests sent again
+    #[arg(long = "target", value_name = "URL", requires = "live")]
+    pub targets: Vec<String>,
+    /// A replica behind the target, in the order of their numbers, of which the metrics are read [default: the targets]
+    #[arg(long = "replica-url", value_name = "URL", requires = "live")]
+    pub replica_urls: Vec<String>,
+    /// A shell command that makes the fault
+    #[arg(long, value_name = "COMMAND", requires = "live")]
+    pub inject: Option<String>,
+    /// A shell command that ends it, after --for. After a kill or a hang that is a repair by hand
+    #[arg(long, value_name = "COMMAND", requires = "live")]
+    pub restore: Option<String>,
+    /// Simulate the same, and put the prediction of --repeats runs beside the result
+    #[arg(long, requires = "live")]
+    pub predict: bool,
+    /// Take the alerts that a Prometheus posts here, to /api/v2/alerts, instead of evaluating the rules over the run
+    #[arg(long, value_name = "PORT", requires = "live")]
+    pub alert_port: Option<u16>,
+    /// Evaluate the rules every so many seconds
+    #[arg(long, value_name = "S", default_value = "5", allow_negative_numbers = true, value_parser = interval)]
+    pub interval_s: Nanos,
+    /// Serve the client's own metrics here, for Prometheus, at /metrics
+    #[arg(long, value_name = "PORT", requires = "live")]
+    pub metrics_port: Option<u16>,
+    /// Which endpoint takes the requests
+    #[arg(long, value_enum, default_value = "completions")]
+    pub endpoint: EndpointArg,
+    /// The model's id at the endpoint [default: the first that it lists]
+    #[arg(long, value_name = "ID", requires = "live")]
+    pub model: Option<String>,
+    /// Who chooses among several targets [default: the scenario's]
+    #[arg(long, value_name = "ROUTER", value_parser = router, requires = "live")]
+    pub router: Option<RouterPolicy>,
+    /// A file with the bearer token
+    #[arg(long, value_name = "FILE", conflicts_with = "token_env", requires = "live")]
+    pub token_file: Option<PathBuf>,
+    /// An environment variable with the bearer token
+    #[arg(long, value_name = "NAME", requires = "live")]
+    pub token_env: Option<String>,
+    /// A file of certificates, in PEM, to trust beside the public authorities
+    #[arg(long, value_name = "FILE", requires = "live")]
+    pub ca: Option<PathBuf>,
+    /// Ids of the prompts' tokens are below this
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(16..=10_000_000))]
+    pub vocabulary: u32,
+}
+
+impl LiveFaultArgs {
+    /// Where requests go. `--replica` is taken by whom the fault meets.
+    pub fn targets(&self) -> TargetArgs {
+        TargetArgs {
+            targets: self.targets.clone(),
+            replicas: self.replica_urls.clone(),
+            endpoint: self.endpoint,
+            model: self.model.clone(),
+            router: self.router,
+            token_file: self.token_file.clone(),
+            token_env: self.token_env.clone(),
+            ca: self.ca.clone(),
+            vocabulary: self.vocabulary,
+        }
+    }
 }
 
 /// What can be injected.

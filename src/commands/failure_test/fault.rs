@@ -11,7 +11,7 @@ use scaleproof_sim::faults::{Fault, FaultKind, FaultPlan};
 /// Where in the arrivals a fault begins that is not told when.
 const USUAL_SHARE: f64 = 0.2;
 /// How long one lasts that is not told how long, in seconds.
-const USUAL_SECONDS: f64 = 120.0;
+pub const USUAL_SECONDS: f64 = 120.0;
 /// What a rolling restart leaves each replica to drain, in seconds.
 const DRAIN_SECONDS: f64 = 30.0;
 

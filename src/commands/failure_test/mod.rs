@@ -1,9 +1,14 @@
 //! `scaleproof failure-test`: one fault at a passing rate, and what became of the fleet.
 
 pub mod args;
+mod commands;
 mod fault;
+mod live;
+mod sink;
 mod trial;
+mod watching;
 
+use crate::args::Format;
 use crate::exit::{CommandError, Outcome};
 use crate::files::{self, unwritable};
 use crate::input::{self, Loaded};
@@ -12,7 +17,8 @@ use crate::progress::Progress;
 use crate::study::{exit_by_gate, pack_directory, print_out, refuse_outside, shown, use_threads};
 use args::FailureTestArgs;
 use rayon::prelude::*;
-use scaleproof_pack::failure::{FailureReport, Repeats};
+use scaleproof_pack::alerts::Timing;
+use scaleproof_pack::failure::{Beside, FailureReport, Injected, Repeats};
 use scaleproof_pack::report_html::{FailurePage, failure_html};
 use scaleproof_pack::requests_csv;
 use scaleproof_pack::schedule::Load;
@@ -41,30 +47,56 @@ pub fn run(args: &FailureTestArgs) -> Outcome {
         None => passing_rate(&loaded, shared_prefixes)?,
     };
     let replicas = loaded.manifest.engine.placement.replicas;
-    let point = |run| Point { load: Load::Open { rps }, run, replicas, shared_prefixes };
-    let runs: Vec<u64> = (0..args.repeats).map(|repeat| args.run.saturating_add(repeat)).collect();
-    let (plan, injected) = fault::plan(args, &loaded, &point(args.run).schedule(&loaded)?)?;
-    let mut disturbed = loaded.clone();
-    disturbed.scenario.faults = Some(plan);
+    let point = Point { load: Load::Open { rps }, run: args.run, replicas, shared_prefixes };
+    if args.live.live {
+        return live::run(args, &loaded, &point);
+    }
+    let (disturbed, injected) = disturb(args, &loaded, &point)?;
     let claim = pack_directory(&args.common, "failure-test")?;
-    let expected = loaded.manifest.client.initial_scheduled_requests.saturating_mul(args.repeats);
-    let progress = Progress::start("failure-test", expected);
-    let trials: Result<Vec<Trial>, CommandError> = runs
-        .par_iter()
-        .with_max_len(1)
-        .map(|&run| try_once(&disturbed, &point(run), &injected, run == args.run, &progress))
-        .collect();
-    drop(progress);
-    let trials = trials?;
+    let trials = simulate(args, &disturbed, &point, &injected)?;
     refuse_outside(
         args.common.strict,
         trials[0].outside.iter().map(|what| ("the run".to_owned(), what.clone())),
     )?;
-    let reports: Vec<FailureReport> = trials.iter().map(|trial| trial.report.clone()).collect();
-    let repeats = Repeats::of(&reports);
-    write_pack(&disturbed, &claim.path, &trials[0], &repeats)?;
-    print(args, &disturbed, &claim.path, &reports[0], &repeats)?;
+    let repeats = repeats_of(&trials);
+    let judged = Judged { trial: &trials[0], repeats: &repeats, prediction: None };
+    judged.write(&disturbed, &claim.path)?;
+    judged.print(args, &disturbed, &claim.path)?;
     exit_by_gate(repeats.passed == repeats.runs)
+}
+
+/// The scenario with the fault in it, and the fault in words.
+fn disturb(
+    args: &FailureTestArgs,
+    loaded: &Loaded,
+    point: &Point,
+) -> Result<(Loaded, Injected), CommandError> {
+    let (plan, injected) = fault::plan(args, loaded, &point.schedule(loaded)?)?;
+    let mut disturbed = loaded.clone();
+    disturbed.scenario.faults = Some(plan);
+    Ok((disturbed, injected))
+}
+
+/// All repeats; the first is kept whole.
+fn simulate(
+    args: &FailureTestArgs,
+    disturbed: &Loaded,
+    point: &Point,
+    injected: &Injected,
+) -> Result<Vec<Trial>, CommandError> {
+    let runs: Vec<u64> = (0..args.repeats).map(|repeat| args.run.saturating_add(repeat)).collect();
+    let expected = disturbed.manifest.client.initial_scheduled_requests.saturating_mul(args.repeats);
+    let progress = Progress::start("failure-test", expected);
+    let timing = Timing { interval: args.live.interval_s };
+    let try_run = |&run: &u64| {
+        try_once(disturbed, &Point { run, ..*point }, injected, run == args.run, timing, &progress)
+    };
+    runs.par_iter().with_max_len(1).map(try_run).collect()
+}
+
+fn repeats_of(trials: &[Trial]) -> Repeats {
+    let reports: Vec<FailureReport> = trials.iter().map(|trial| trial.report.clone()).collect();
+    Repeats::of(&reports)
 }
 
 /// The highest of the scenario's rates that passes every gate when nothing goes wrong.
@@ -100,64 +132,73 @@ struct Printed<'a> {
     #[serde(flatten)]
     report: &'a FailureReport,
     repeats: &'a Repeats,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prediction: Option<Vec<Beside>>,
 }
 
-fn write_pack(
-    loaded: &Loaded,
-    directory: &Path,
-    trial: &Trial,
-    repeats: &Repeats,
-) -> Result<(), CommandError> {
-    let several = Some(repeats).filter(|repeats| repeats.runs > 1);
-    let write = |name: &str, text: &str| files::write(&directory.join(name), text.as_bytes());
-    for (name, text) in loaded.pack_texts(loaded.manifest.engine.placement.replicas) {
-        write(name, &text)?;
+/// What is written and printed: a trial, what spreads over its repeats, and a prediction's repeats.
+struct Judged<'a> {
+    trial: &'a Trial,
+    repeats: &'a Repeats,
+    prediction: Option<&'a Repeats>,
+}
+
+impl Judged<'_> {
+    fn markdown(&self) -> String {
+        let several = Some(self.repeats).filter(|repeats| repeats.runs > 1);
+        self.trial.report.with_prediction(several, self.prediction)
     }
-    write(MARKDOWN, &trial.report.to_markdown(several))?;
-    write(JSON, &json(&Printed { pack: None, report: &trial.report, repeats })?)?;
-    write(files::REPORT, &json(&trial.whole)?)?;
-    let page = FailurePage { report: &trial.report, records: &trial.records, rows: &trial.rows };
-    write(files::PAGE, &failure_html(&page))?;
-    let path = directory.join(files::REQUESTS);
-    let names = loaded.manifest.classes.iter().map(|class| class.name.as_str());
-    let mut requests = requests_csv::Writer::new(files::Pending::create(&path)?, names);
-    trial
-        .records
-        .iter()
-        .try_for_each(|record| requests.row(record))
-        .and_then(|()| requests.finish())
-        .map_err(|error| unwritable(&path, &error))?
-        .keep()?;
-    let path = directory.join(files::TIMELINE);
-    let mut timeline =
-        TimelineCsv::new(files::Pending::create(&path)?).map_err(|error| unwritable(&path, &error))?;
-    trial
-        .rows
-        .iter()
-        .try_for_each(|row| timeline.row(row))
-        .and_then(|()| timeline.finish())
-        .map_err(|error| unwritable(&path, &error))?
-        .keep()
+
+    fn json(&self, pack: Option<String>) -> Result<String, CommandError> {
+        let (report, repeats) = (&self.trial.report, self.repeats);
+        let prediction = self.prediction.map(|prediction| prediction.beside(report));
+        json(&Printed { pack, report, repeats, prediction })
+    }
+
+    fn write(&self, loaded: &Loaded, directory: &Path) -> Result<(), CommandError> {
+        let trial = self.trial;
+        let write = |name: &str, text: &str| files::write(&directory.join(name), text.as_bytes());
+        for (name, text) in loaded.pack_texts(loaded.manifest.engine.placement.replicas) {
+            write(name, &text)?;
+        }
+        write(MARKDOWN, &self.markdown())?;
+        write(JSON, &self.json(None)?)?;
+        write(files::REPORT, &json(&trial.whole)?)?;
+        let page = FailurePage { report: &trial.report, records: &trial.records, rows: &trial.rows };
+        write(files::PAGE, &failure_html(&page))?;
+        let path = directory.join(files::REQUESTS);
+        let names = loaded.manifest.classes.iter().map(|class| class.name.as_str());
+        let mut requests = requests_csv::Writer::new(files::Pending::create(&path)?, names);
+        trial
+            .records
+            .iter()
+            .try_for_each(|record| requests.row(record))
+            .and_then(|()| requests.finish())
+            .map_err(|error| unwritable(&path, &error))?
+            .keep()?;
+        let path = directory.join(files::TIMELINE);
+        let mut timeline =
+            TimelineCsv::new(files::Pending::create(&path)?).map_err(|error| unwritable(&path, &error))?;
+        trial
+            .rows
+            .iter()
+            .try_for_each(|row| timeline.row(row))
+            .and_then(|()| timeline.finish())
+            .map_err(|error| unwritable(&path, &error))?
+            .keep()
+    }
+
+    fn print(&self, args: &FailureTestArgs, loaded: &Loaded, directory: &Path) -> Result<(), CommandError> {
+        match args.common.format {
+            Format::Json => print_out(&self.json(Some(shown(directory)))?),
+            Format::Text => {
+                let footing = loaded.footing();
+                print_out(&format!("{}\n{footing}pack: {}\n", self.markdown(), directory.display()))
+            }
+        }
+    }
 }
 
 fn json(value: &impl Serialize) -> Result<String, CommandError> {
     Ok(serde_json::to_string_pretty(value).map_err(CommandError::could_not_run)? + "\n")
-}
-
-fn print(
-    args: &FailureTestArgs,
-    loaded: &Loaded,
-    directory: &Path,
-    report: &FailureReport,
-    repeats: &Repeats,
-) -> Result<(), CommandError> {
-    match args.common.format {
-        crate::args::Format::Json => {
-            print_out(&json(&Printed { pack: Some(shown(directory)), report, repeats })?)
-        }
-        crate::args::Format::Text => {
-            let text = report.to_markdown(Some(repeats).filter(|repeats| repeats.runs > 1));
-            print_out(&format!("{text}\n{}pack: {}\n", loaded.footing(), directory.display()))
-        }
-    }
 }

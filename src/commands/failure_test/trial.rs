@@ -34,6 +34,7 @@ pub fn try_once(
     point: &Point,
     injected: &Injected,
     keep: bool,
+    timing: Timing,
     progress: &Progress,
 ) -> Result<Trial, CommandError> {
     let schedule = point.schedule(loaded)?;
@@ -59,7 +60,7 @@ pub fn try_once(
         records: &seen.records,
         rows: &seen.rows,
         moments: &summary.moments,
-        alarms: alarms(&seen, &summary),
+        alarms: alarms(&observed(&seen, &summary), timing),
         repaired_by_hand: false,
     });
     let fleet = summary.replicas.iter().fold(ReplicaTotals::default(), ReplicaTotals::and);
@@ -93,18 +94,21 @@ impl Observer for Seen<'_> {
     }
 }
 
-/// What Prometheus would have said, scraping every few seconds.
-fn alarms(seen: &Seen<'_>, summary: &RunSummary) -> Vec<Alarm> {
+fn observed<'a>(seen: &'a Seen<'_>, summary: &RunSummary) -> Observed<'a> {
     let retired = summary.moments.iter().filter_map(|moment| match (moment.what, moment.replica) {
         (What::Drained, Some(replica)) => Some((replica, moment.at)),
         _ => None,
     });
-    let observed = Observed {
+    Observed {
         rows: &seen.rows,
         records: &seen.records,
         connection_failures: summary.connection_failures.clone(),
         retired: retired.collect(),
-    };
+    }
+}
+
+/// What Prometheus would have said, scraping every few seconds.
+pub fn alarms(observed: &Observed<'_>, timing: Timing) -> Vec<Alarm> {
     let alarm = |fired: &Fired| Alarm {
         name: fired.alert.to_owned(),
         cause: fired.cause.word().to_owned(),
@@ -112,5 +116,5 @@ fn alarms(seen: &Seen<'_>, summary: &RunSummary) -> Vec<Alarm> {
         at_s: fired.at.seconds(),
         cleared_s: fired.cleared_at.map(Nanos::seconds),
     };
-    fired(&observed, Timing::default()).iter().map(alarm).collect()
+    fired(observed, timing).iter().map(alarm).collect()
 }

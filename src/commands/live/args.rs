@@ -33,6 +33,9 @@ pub struct LiveArgs {
     /// smallest TTFT cutoff if that is more]
     #[arg(long, value_name = "MS", value_parser = rate)]
     pub max_send_lag_ms: Option<f64>,
+    /// Serve the client's own metrics here, for Prometheus, at /metrics; 0 is any port that is free
+    #[arg(long, value_name = "PORT")]
+    pub metrics_port: Option<u16>,
     /// Write the pack here [default: a new directory under out/]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
@@ -95,7 +98,7 @@ impl From<EndpointArg> for Endpoint {
 }
 
 /// A router by its word, or as in scenario.yaml with its parameters: `{policy: weighted, ...}`.
-fn router(text: &str) -> Result<RouterPolicy, String> {
+pub fn router(text: &str) -> Result<RouterPolicy, String> {
     let mapping = if text.contains(':') { text.to_owned() } else { format!("policy: {text}") };
     let document = Document::parse("--router", &mapping).map_err(|faults| faults.to_string())?;
     document.read(RouterPolicy::read).map_err(|faults| faults.to_string())

@@ -2,9 +2,12 @@
 
 mod args;
 mod line;
+pub mod metrics;
 mod point;
 
-pub use args::{EndpointArg, LiveArgs, TargetArgs};
+pub use args::{EndpointArg, LiveArgs, TargetArgs, router};
+pub use line::Line;
+pub use point::judge;
 
 use crate::args::Format;
 use crate::args::ScenarioArgs;
@@ -15,12 +18,15 @@ use crate::point::{Point, World};
 use crate::progress::interrupted;
 use crate::report_text;
 use crate::study::{Study, exit_by_gate, print_out, shown};
+use metrics::ClientMetrics;
 use point::Live;
 use scaleproof_pack::experiment::ExperimentError;
 use scaleproof_pack::report::{Origin, Report, SystemFacts};
 use scaleproof_pack::schedule::Load;
 use scaleproof_pack::time::Nanos;
-use scaleproof_validate::{Limits, LiveConfig, LiveEngine, Routing, Target, TlsConfig, tls_config};
+use scaleproof_validate::{
+    Limits, LiveConfig, LiveEngine, Resilience, Routing, Target, TlsConfig, tls_config,
+};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -43,9 +49,17 @@ pub fn run(args: &LiveArgs) -> Outcome {
     let study = Study::over(&common, "live")?;
     let points = points(args, &study)?;
     let world = world(args, &study);
-    let tuning = Tuning { ramp_s: args.ramp_s, threads: args.threads, max_send_lag_ms: args.max_send_lag_ms };
+    let tuning = Tuning {
+        ramp_s: args.ramp_s,
+        threads: args.threads,
+        max_send_lag_ms: args.max_send_lag_ms,
+        resilience: None,
+    };
     let engine = engine(&args.targets, tuning, &study.loaded)?;
-    let mut live = Live { study, world, engine };
+    let targets = args.targets.targets.len() as u32;
+    let serve = |port| ClientMetrics::serve(port, &study.loaded.manifest, targets);
+    let metrics = args.metrics_port.map(serve).transpose()?;
+    let mut live = Live { study, world, engine, metrics };
     match points.as_slice() {
         [point] => alone(&mut live, point),
         _ => sweep(&mut live, &points),
@@ -126,7 +140,7 @@ fn sweep(live: &mut Live, points: &[Point]) -> Outcome {
 }
 
 /// An invalid run proves nothing, whatever its gates say.
-fn exit_of(reports: &[&Report], passed: bool) -> Outcome {
+pub fn exit_of(reports: &[&Report], passed: bool) -> Outcome {
     let invalid: Vec<&String> = reports.iter().flat_map(|report| report.invalid.iter().flatten()).collect();
     if invalid.is_empty() {
         return exit_by_gate(passed);
@@ -163,14 +177,17 @@ fn points(args: &LiveArgs, study: &Study) -> Result<Vec<Point>, CommandError> {
 
 /// What the reports say of where the points run.
 fn world(args: &LiveArgs, study: &Study) -> World {
-    let loaded = &study.loaded;
+    World { origin: Origin::Live, system: system_facts(&args.targets, &study.loaded, study.shared_prefixes) }
+}
+
+/// What a report says of the targets.
+pub fn system_facts(targets: &TargetArgs, loaded: &Loaded, shared_prefixes: bool) -> SystemFacts {
     let replicas = loaded.manifest.engine.placement.replicas;
-    let router = match args.targets.targets.len() {
+    let router = match targets.targets.len() {
         1 => "of the target".to_owned(),
-        _ => args.targets.router.unwrap_or(loaded.scenario.router.policy).word().to_owned(),
+        _ => targets.router.unwrap_or(loaded.scenario.router.policy).word().to_owned(),
     };
-    let system = loaded.system_facts(replicas, study.shared_prefixes);
-    World { origin: Origin::Live, system: SystemFacts { router, profile: None, ..system } }
+    SystemFacts { router, profile: None, ..loaded.system_facts(replicas, shared_prefixes) }
 }
 
 /// How the load generator works, where the defaults do not do.
@@ -182,6 +199,8 @@ pub struct Tuning {
     pub threads: Option<u16>,
     /// A run whose sending is later than this is invalid.
     pub max_send_lag_ms: Option<f64>,
+    /// What is done about targets that fail.
+    pub resilience: Option<Resilience>,
 }
 
 /// The targets, ready to run the scenario's schedules.
@@ -216,6 +235,7 @@ pub fn engine(targets: &TargetArgs, tuning: Tuning, loaded: &Loaded) -> Result<L
         threads: tuning.threads.map_or((cores / 2).clamp(1, THREADS_MAX), usize::from),
         vocabulary: targets.vocabulary,
         limits: Limits { send_lag_p99_ms: send_lag_limit(tuning, loaded), ..Limits::default() },
+        resilience: tuning.resilience,
     };
     LiveEngine::new(config, client.request_schedule_seed)
         .map_err(|ExperimentError(error)| CommandError::bad_input(error))

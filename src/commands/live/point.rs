@@ -1,6 +1,7 @@
 //! One point against the targets: judged while it runs, written as it comes.
 
 use super::line::Line;
+use super::metrics::ClientMetrics;
 use crate::exit::CommandError;
 use crate::files::unwritable;
 use crate::pack_writer::{PackWriter, write_point};
@@ -15,7 +16,7 @@ use scaleproof_pack::report::{Check, Gate, GateValue, Report, RunFacts};
 use scaleproof_pack::schedule::Schedule;
 use scaleproof_pack::time::Nanos;
 use scaleproof_pack::timeline::TimelineRow;
-use scaleproof_validate::{LiveEngine, LiveObserver, LiveRun, Status};
+use scaleproof_validate::{LiveEngine, LiveObserver, LiveRun, News, Status};
 use std::path::Path;
 
 /// Rows reach the disk this often.
@@ -29,6 +30,8 @@ pub struct Live {
     pub world: World,
     /// The targets.
     pub engine: LiveEngine,
+    /// The client's own metrics, where they are served.
+    pub metrics: Option<ClientMetrics>,
 }
 
 impl Live {
@@ -49,6 +52,7 @@ impl Live {
             writer: PackWriter::in_place(loaded, directory, point.replicas)?,
             line: Line::new(&name),
             flushed_at: Nanos::ZERO,
+            metrics: self.metrics.clone(),
         };
         let run = self.engine.run_live(&schedule, enough, &mut recorder);
         recorder.line.end();
@@ -66,7 +70,13 @@ impl Live {
 }
 
 /// Adds to the analyzer's report what the run says of itself.
-fn judge(report: &mut Report, schedule: &Schedule, samples: &[TimelineRow], run: &LiveRun, block_size: u32) {
+pub fn judge(
+    report: &mut Report,
+    schedule: &Schedule,
+    samples: &[TimelineRow],
+    run: &LiveRun,
+    block_size: u32,
+) {
     let cache = add_cache(report, schedule, samples, block_size);
     report.warnings.extend(warnings_of_run(schedule, run.status.continued, &cache));
     report.warnings.extend(run.gaps.iter().cloned());
@@ -95,6 +105,7 @@ struct Recorder {
     writer: PackWriter,
     line: Line,
     flushed_at: Nanos,
+    metrics: Option<ClientMetrics>,
 }
 
 impl Observer for Recorder {
@@ -102,6 +113,7 @@ impl Observer for Recorder {
         self.analyzer.push(record);
         self.writer.row(record);
         self.line.record(record);
+        self.metrics.iter().for_each(|metrics| metrics.record(record));
     }
 
     fn sample(&mut self, row: &TimelineRow) {
@@ -121,5 +133,9 @@ impl LiveObserver for Recorder {
             self.writer.flush();
         }
         self.line.show(status, &self.analyzer);
+    }
+
+    fn news(&mut self, news: &News) {
+        self.metrics.iter().for_each(|metrics| metrics.news(news));
     }
 }

@@ -16,7 +16,7 @@ pub struct ObservabilityArgs {
 }
 
 /// From 0.1 s, below which Prometheus would do nothing else, to 5 minutes, after which it takes a series for gone.
-fn interval(text: &str) -> Result<Nanos, String> {
+pub fn interval(text: &str) -> Result<Nanos, String> {
     let seconds = text.parse().ok().and_then(|seconds| Nanos::from_seconds(seconds).ok());
     let whole_millis = |nanos: &Nanos| nanos.0.is_multiple_of(10_000_000);
     seconds

@@ -2,7 +2,7 @@
 
 mod args;
 
-pub use args::ObservabilityArgs;
+pub use args::{ObservabilityArgs, interval};
 
 use crate::exit::{CommandError, Exit, Outcome};
 use crate::files::{self, unwritable};

@@ -219,6 +219,7 @@ pub fn config(targets: Vec<Target>) -> LiveConfig {
         threads: 1,
         vocabulary: Some(4096),
         limits: Limits::default(),
+        resilience: None,
     }
 }
 
