@@ -96,6 +96,7 @@ fn live_config(targets: Vec<Target>, patience_ms: u64) -> LiveConfig {
         threads: 1,
         vocabulary: None,
         limits: Limits::default(),
+        resilience: None,
     }
 }
 

@@ -4,11 +4,12 @@
 
 mod support;
 
+use scaleproof_pack::experiment::Experiment;
 use scaleproof_pack::record::Outcome::{self, Cancelled, Error, Lost, Ok as Fine, Rejected, Timeout};
 use scaleproof_pack::record::{Record, TokensFrom};
 use scaleproof_pack::schedule::Planned;
 use scaleproof_pack::time::Nanos;
-use scaleproof_validate::LiveConfig;
+use scaleproof_validate::{LiveConfig, LiveEngine};
 use std::io::Write;
 use std::net::TcpStream;
 use std::sync::atomic::Ordering;
@@ -317,4 +318,12 @@ fn connections_are_used_again_and_targets_in_turn() {
     assert!(run.reused >= 10, "{run:?}");
     let opened: usize = servers.iter().map(|server| server.connections.load(Ordering::SeqCst)).sum();
     assert_eq!(opened as u64, run.connections);
+}
+
+#[test]
+fn a_cache_in_use_is_emptied_once_it_is_not() {
+    let server = serve(true, |_, _| Then::Close);
+    let mut engine = LiveEngine::new(config(vec![server.target.clone()]), 1).unwrap();
+    assert_eq!(engine.reset_prefix_cache(), Ok(true));
+    assert_eq!(server.resets.load(Ordering::SeqCst), 3);
 }

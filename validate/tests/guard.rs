@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+#[allow(dead_code, reason = "the other tests of this crate use the rest")]
 mod support;
 
 use scaleproof_pack::experiment::Observer;

@@ -98,9 +98,9 @@ pub struct LiveFaultArgs {
     /// A file of certificates, in PEM, to trust beside the public authorities
     #[arg(long, value_name = "FILE", requires = "live")]
     pub ca: Option<PathBuf>,
-    /// Ids of the prompts' tokens are below this
-    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(16..=10_000_000))]
-    pub vocabulary: u32,
+    /// Ids of the prompts' tokens are below this [default: 4096, or the engine's vocabulary if it is smaller]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(16..=10_000_000))]
+    pub vocabulary: Option<u32>,
 }
 
 impl LiveFaultArgs {

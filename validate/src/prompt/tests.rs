@@ -24,6 +24,7 @@ struct State {
     vocabulary: u64,
     owner: &'static str,
     keeps: usize,
+    blocks: u32,
     cached: BTreeSet<Vec<u64>>,
     hits: u64,
 }
@@ -37,6 +38,7 @@ impl Server {
             vocabulary: 4096,
             owner: "vllm",
             keeps: usize::MAX,
+            blocks: 1000,
             cached: BTreeSet::new(),
             hits: 0,
         })))
@@ -101,8 +103,8 @@ impl Fetch for Server {
             "/v1/models" => Ok(json!({"data": [{"id": "m", "owned_by": state.owner}]}).to_string()),
             "/v1/completions" => state.completion(&question),
             "/metrics" => Ok(format!(
-                "vllm:prefix_cache_hits_total {}\nvllm:cache_config_info{{block_size=\"16\"}} 1\n",
-                state.hits
+                "vllm:prefix_cache_hits_total {}\nvllm:cache_config_info{{block_size=\"16\",num_gpu_blocks=\"{}\"}} 1\n",
+                state.hits, state.blocks
             )),
             _ => panic!("{path}"),
         }
@@ -227,4 +229,9 @@ async fn priming_ends_when_the_counters_show_the_prefixes() {
     let small = Server::new().set(|state| state.keeps = 10);
     let error = primed(&small, &[(1, 100), (2, 320)]).await.unwrap_err();
     assert!(error.contains("found 160 tokens") && error.contains("expected 416"), "{error}");
+    // 100 and 320 tokens, each with 64 behind it.
+    let tiny = Server::new().set(|state| state.blocks = 30);
+    let error = primed(&tiny, &[(1, 100), (2, 320)]).await.unwrap_err();
+    assert!(error.contains("2 prefixes of 35 KV blocks; expected at most the"), "{error}");
+    assert_eq!(tiny.0.lock().unwrap().hits, 0);
 }

@@ -36,6 +36,8 @@ pub struct Server {
     pub target: Target,
     /// Connections that carried a request which the script answered.
     pub connections: Arc<AtomicUsize>,
+    /// Times it was asked to empty its cache.
+    pub resets: Arc<AtomicUsize>,
     dead: Arc<AtomicBool>,
 }
 
@@ -57,6 +59,8 @@ pub fn serve(
     let (dead, connections) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let (ends, counted, served) =
         (Arc::clone(&dead), Arc::clone(&connections), Arc::new(AtomicUsize::new(0)));
+    let resets = Arc::new(AtomicUsize::new(0));
+    let reset = Arc::clone(&resets);
     std::thread::spawn(move || {
         while !ends.load(Ordering::SeqCst) {
             let Ok((stream, _)) = listener.accept() else {
@@ -64,19 +68,21 @@ pub fn serve(
                 continue;
             };
             stream.set_nonblocking(false).unwrap();
-            let counted = Arc::clone(&counted);
+            let (counted, reset) = (Arc::clone(&counted), Arc::clone(&reset));
             let (script, served, ends) = (Arc::clone(&script), Arc::clone(&served), Arc::clone(&ends));
-            std::thread::spawn(move || talk(stream, reads_bodies, &*script, (&served, &counted), &ends));
+            std::thread::spawn(move || {
+                talk(stream, reads_bodies, &*script, (&served, &counted, &reset), &ends)
+            });
         }
     });
-    Server { target, connections, dead }
+    Server { target, connections, resets, dead }
 }
 
 fn talk(
     mut stream: TcpStream,
     reads_bodies: bool,
     script: &Script,
-    (served, connections): (&AtomicUsize, &AtomicUsize),
+    (served, connections, resets): (&AtomicUsize, &AtomicUsize, &AtomicUsize),
     dead: &AtomicBool,
 ) {
     let mut reader =
@@ -87,6 +93,14 @@ fn talk(
         let mut body = vec![0; if reads_bodies { length } else { length.min(40) }];
         if reader.read_exact(&mut body).is_err() {
             return;
+        }
+        if line.contains("reset_prefix_cache") {
+            // In use at first, as an engine's cache is just after a run.
+            let success = resets.fetch_add(1, Ordering::SeqCst) >= 2;
+            let body = format!("{{\"success\": {success}}}");
+            let length = body.len();
+            let _ = write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{body}");
+            continue;
         }
         if !line.contains("completions") {
             let _ = stream.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n");
