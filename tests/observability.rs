@@ -4,7 +4,6 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 #[path = "../emulate/tests/support/mod.rs"]
-#[allow(dead_code, reason = "each test binary uses its part")]
 mod emulated;
 
 use scaleproof_pack::alerts::client_metrics::CLIENT_METRICS;

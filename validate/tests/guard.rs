@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+#[allow(dead_code, reason = "each test binary uses its part")]
 mod support;
 
 use scaleproof_pack::experiment::Observer;
