@@ -27,12 +27,13 @@ use scaleproof_validate::{LiveEngine, LiveRun, Resilience};
 pub fn run(args: &FailureTestArgs, loaded: &Loaded, point: &Point) -> Outcome {
     let (disturbed, injected) = disturb(args, loaded, point)?;
     check_fleet(args, &injected)?;
+    let engine = engine(args, &disturbed)?;
     let claim = pack_directory(&args.common, "failure-test")?;
     let prediction = match args.live.predict {
         true => Some(repeats_of(&simulate(args, &disturbed, point, &injected)?)),
         false => None,
     };
-    let trial = try_live(args, &disturbed, point, injected)?;
+    let trial = try_live(args, &disturbed, (engine, point), injected)?;
     let repeats = repeats_of(std::slice::from_ref(&trial));
     let judged = Judged { trial: &trial, repeats: &repeats, prediction: prediction.as_ref() };
     judged.write(&disturbed, &claim.path)?;
@@ -69,10 +70,9 @@ fn engine(args: &FailureTestArgs, loaded: &Loaded) -> Result<LiveEngine, Command
 fn try_live(
     args: &FailureTestArgs,
     loaded: &Loaded,
-    point: &Point,
+    (mut engine, point): (LiveEngine, &Point),
     injected: Injected,
 ) -> Result<Trial, CommandError> {
-    let mut engine = engine(args, loaded)?;
     let schedule = point.schedule(loaded)?;
     let mut watching = watching(args, loaded, &injected)?;
     let sink = args.live.alert_port.map(Sink::start).transpose()?;
