@@ -92,7 +92,7 @@ fn both_arms_agree_on_every_request() {
 }
 
 #[test]
-#[ignore = "takes some four minutes, and a quiet machine"]
+#[ignore = "takes some five minutes, and a quiet machine"]
 fn the_worked_example_agrees_in_both_arms() {
     let place = Place::new();
     for point in [["--rps", "12", "--cache", "cold"], ["--rps", "16", "--cache", "warm"]] {

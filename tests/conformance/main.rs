@@ -1,7 +1,7 @@
 //! `live` against `emulate`: every attempt ends once and as it should, whatever is done to the replicas; packs have the
 //! scheduled tokens and hits; and the same schedule has the same outcomes in the simulator.
 //!
-//! The long comparison runs the worked example for some four minutes, on a quiet machine:
+//! The long comparison runs the worked example for some five minutes, on a quiet machine:
 //!
 //!     cargo test --release --test conformance -- --ignored --nocapture
 
