@@ -148,6 +148,14 @@ fn after_s(report: &Value, what: &str) -> f64 {
     report[what]["after_s"].as_f64().unwrap_or_else(|| panic!("{what} was not seen: {report:#}"))
 }
 
+/// Whether a count is within three times its interval. A sound run is outside the interval itself one time in twenty, for
+/// each count: too often for a test.
+fn is_near(beside: &Value) -> bool {
+    let [low, high] = [0, 1].map(|end| beside["one_more_95"][end].as_f64().unwrap());
+    let seen = beside["seen"].as_f64().unwrap();
+    (low - (high - low)..=high + (high - low)).contains(&seen)
+}
+
 /// The order of what happened, and the sums, hold on any machine; numbers and verdict only where client and emulator were on
 /// time.
 #[test]
@@ -192,6 +200,6 @@ fn a_killed_replica_is_left_out_and_comes_back_as_predicted() {
     assert_eq!(run.code, 0, "{markdown}");
     for name in ["lost", "retried", "rejected"] {
         let beside = report["prediction"].as_array().unwrap().iter().find(|row| row["name"] == name).unwrap();
-        assert_eq!(beside["inside"], true, "{beside}\n{markdown}");
+        assert!(is_near(beside), "{beside}\n{markdown}");
     }
 }
