@@ -2,7 +2,7 @@
 //! same requests at the same times, whatever the schedule.
 
 use super::{Collected, Read, simulate_grouping};
-use scaleproof_pack::record::{Outcome, Record};
+use scaleproof_pack::record::Record;
 use scaleproof_pack::schedule::Load;
 use scaleproof_pack::time::Nanos;
 use scaleproof_pack::workload::RequestRef;
@@ -12,15 +12,19 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 /// Simulates a case, then drives its schedule against the same answers.
 pub fn sends_what_the_simulator_consumes(mut read: Read) {
-    // The simulator settles a delayed token and a refusal before its client knows of them. A client cannot, so what
-    // it then takes first would differ.
+    // The simulator settles a delayed token and a refusal before its client knows of them, also one that the client does
+    // not wait for. A client cannot, so what it then takes first would differ.
     read.config.front_end.output_token = Nanos::ZERO;
+    let closed = matches!(read.schedule.load, Load::Closed { .. });
+    let limits = &mut read.config.limits;
+    if closed {
+        (limits.max_queued_requests, limits.max_queued_tokens) = (None, None);
+    }
+    let longest = u64::from(limits.max_request_tokens);
     let (Collected { records, .. }, _) = simulate_grouping(&read);
-    let refused = |record: &Record| matches!(record.outcome, Outcome::Rejected | Outcome::Error);
-    // A client may lose patience before it hears of a refusal: that leaves no trace in its record.
-    let limits = &read.config.limits;
-    let may_refuse = limits.max_queued_requests.is_some() || limits.max_queued_tokens.is_some();
-    if matches!(read.schedule.load, Load::Closed { .. }) && (may_refuse || records.iter().any(refused)) {
+    let too_long =
+        |record: &Record| u64::from(record.input_tokens) + u64::from(record.requested_tokens) > longest;
+    if closed && records.iter().any(too_long) {
         return;
     }
     let mut answers: BTreeMap<(bool, u64), (usize, &Record)> = records
