@@ -5,6 +5,7 @@
 
 mod args;
 mod catalogue;
+mod clock;
 mod commands;
 mod draws;
 mod exit;

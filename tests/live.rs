@@ -98,20 +98,11 @@ fn a_killed_client_leaves_the_rows_it_had() {
 #[test]
 fn a_full_disk_keeps_whole_rows() {
     let (scenario, server) = (Scenario::new(), good());
-    // No file may grow beyond sixteen blocks of 512 bytes.
-    let limited = format!(
-        "trap '' XFSZ; ulimit -f 16; exec {} live small --target {} --model m --rps 100 --out p",
-        env!("CARGO_BIN_EXE_scaleproof"),
-        server.target
-    );
-    let output = std::process::Command::new("sh")
-        .args(["-c", &limited])
-        .current_dir(scenario.path(""))
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(3), "{said}");
-    assert!(said.contains("requests.csv: found ") && said.contains("free space"), "{said}");
+    let target = server.target.to_string();
+    let arguments = ["live", "small", "--target", &target, "--model", "m", "--rps", "100", "--out", "p"];
+    let run = scenario.run_on_a_full_disk(16, &arguments);
+    assert_eq!(run.code, 3, "{}", run.err);
+    assert!(run.err.contains("requests.csv: found ") && run.err.contains("free space"), "{}", run.err);
     let rows = scenario.read("p/requests.csv");
     assert!(rows.ends_with('\n') && rows.lines().all(|row| row.split(',').count() == 29), "{rows}");
 }

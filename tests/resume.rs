@@ -96,18 +96,11 @@ fn a_pack_is_a_scenario_again() {
 #[test]
 fn a_full_disk_leaves_no_half_files_and_can_be_resumed() {
     let scenario = Scenario::new();
-    // No file may grow beyond eight blocks of 512 bytes, as if the disk were full: requests.csv is longer.
-    let program = env!("CARGO_BIN_EXE_scaleproof");
-    let limited = format!("trap '' XFSZ; ulimit -f 8; exec {program} {}", SWEEP.join(" "));
-    let output = std::process::Command::new("sh")
-        .args(["-c", &limited])
-        .current_dir(scenario.path(""))
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(3), "{said}");
-    assert!(said.contains("requests.csv: found ") && said.contains("free space"), "{said}");
-    assert!(output.stdout.is_empty());
+    // requests.csv is longer than eight blocks.
+    let run = scenario.run_on_a_full_disk(8, &SWEEP);
+    assert_eq!(run.code, 3, "{}", run.err);
+    assert!(run.err.contains("requests.csv: found ") && run.err.contains("free space"), "{}", run.err);
+    assert!(run.out.is_empty());
     let left = files_below(&scenario.path("p"));
     assert!(left.iter().all(|(path, _)| !path.ends_with(".tmp") && !path.ends_with("seal.json")), "{left:?}");
     scenario.run(&RESUME).expect(0);

@@ -11,6 +11,7 @@ use crate::simulated::{Noise, SimulatedEngine};
 use rand::RngExt;
 use scaleproof_pack::chance::stream;
 use scaleproof_pack::experiment::{Experiment, ExperimentError, Observer};
+use scaleproof_pack::percentile::rank;
 use scaleproof_pack::record::{Outcome, Record};
 use scaleproof_pack::schedule::{RATE_MAX_RPS, Schedule};
 use scaleproof_pack::workload::Enough;
@@ -119,16 +120,14 @@ pub fn compare(
 type Number = fn(&Latencies) -> Option<f64>;
 
 const METRICS: [(&str, f64, Number); 4] = [
-    ("TPOT p50 ms", 0.02, |l| percentile(&l.tpot_ms, 0.5)),
-    ("TTFT p50 ms", 0.03, |l| percentile(&l.ttft_ms, 0.5)),
-    ("TPOT p95 ms", 0.08, |l| percentile(&l.tpot_ms, 0.95)),
-    ("TTFT p95 ms", 0.08, |l| percentile(&l.ttft_ms, 0.95)),
+    ("TPOT p50 ms", 0.02, |l| percentile(&l.tpot_ms, 50)),
+    ("TTFT p50 ms", 0.03, |l| percentile(&l.ttft_ms, 50)),
+    ("TPOT p95 ms", 0.08, |l| percentile(&l.tpot_ms, 95)),
+    ("TTFT p95 ms", 0.08, |l| percentile(&l.ttft_ms, 95)),
 ];
 
-/// Nearest rank of sorted values.
-fn percentile(sorted: &[f64], share: f64) -> Option<f64> {
-    let rank = (share * sorted.len() as f64).ceil() as usize;
-    sorted.get(rank.max(1) - 1).copied()
+fn percentile(sorted: &[f64], percent: u32) -> Option<f64> {
+    sorted.get(rank(sorted.len(), percent) - 1).copied()
 }
 
 /// Both latencies of each request that ended well; sorted apart when it is over.
@@ -185,7 +184,7 @@ fn idle(engine: &mut SimulatedEngine, mix: &[Class]) -> Result<(f64, f64), Exper
     }
     let alone = serve(engine, &list.closed(1))?;
     let ttft = alone.ttft_ms.last().copied().unwrap_or(f64::INFINITY);
-    Ok((4.0 * ttft, 2.0 * percentile(&alone.tpot_ms, 0.5).unwrap_or(f64::INFINITY)))
+    Ok((4.0 * ttft, 2.0 * percentile(&alone.tpot_ms, 50).unwrap_or(f64::INFINITY)))
 }
 
 /// The highest rate at which enough requests are inside both cutoffs, by bisection on one schedule, compressed.

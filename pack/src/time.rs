@@ -124,9 +124,45 @@ pub fn civil_day(text: &str) -> Option<i64> {
     Some(before * 365 + leap_days - days_to_1970 + lengths[..month_index].iter().sum::<i64>() + day - 1)
 }
 
+/// The date and time of so many seconds since 1970 began in UTC, as a timestamp of RFC 3339 begins:
+/// `2026-08-29T09:05:00`. Its date is the one that [`civil_day`] reads.
+#[must_use]
+pub fn utc(seconds: u64) -> String {
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    // Years are counted from March: leap days stand at their ends, and 400 years have 146097 days.
+    let shifted = days + 719_468;
+    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (hour, minute, second) = (rest / 3_600, rest / 60 % 60, rest % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn timestamps_are_those_of_the_calendar() {
+        for (seconds, text) in [
+            (0, "1970-01-01T00:00:00"),
+            (951_782_399, "2000-02-28T23:59:59"),
+            (951_868_800, "2000-03-01T00:00:00"),
+            (1_709_164_800, "2024-02-29T00:00:00"),
+            (4_107_542_399, "2100-02-28T23:59:59"),
+        ] {
+            assert_eq!(utc(seconds), text);
+        }
+        for day in [0, 58, 59, 19_677, 20_694, 47_540, 400_000] {
+            let text = utc(day * 86_400);
+            assert_eq!(civil_day(&text[..10]), Some(day as i64), "{text}");
+        }
+        assert_eq!(utc(19_677 * 86_400), "2023-11-16T00:00:00");
+    }
 
     #[test]
     fn dates_are_days_and_no_others() {

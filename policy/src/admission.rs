@@ -183,7 +183,7 @@ pub enum AdmissionPolicy {
     /// Refusal by predicted TTFT.
     Deadline(deadline::Settings),
     /// Refusal by the decode load to come.
-    DecodeLoad(decode_load::Settings),
+    DecodeLoad(deadline::Settings),
     /// Reservations and weighted fairness.
     FairShare(fair_share::Settings),
 }
@@ -230,7 +230,7 @@ impl AdmissionPolicy {
             Kind::Aimd => AdmissionPolicy::Aimd(aimd::Settings::read(fields, classes)?),
             Kind::Gradient => AdmissionPolicy::Gradient(gradient::Settings::read(fields)?),
             Kind::Deadline => AdmissionPolicy::Deadline(deadline::Settings::read(fields, classes)),
-            Kind::DecodeLoad => AdmissionPolicy::DecodeLoad(decode_load::Settings::read(fields, classes)),
+            Kind::DecodeLoad => AdmissionPolicy::DecodeLoad(deadline::Settings::read(fields, classes)),
             Kind::FairShare => AdmissionPolicy::FairShare(fair_share::Settings::read(fields, classes)?),
         })
     }

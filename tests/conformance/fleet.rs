@@ -1,5 +1,8 @@
 //! Replicas in this process, and a client for them.
 
+#[path = "../../emulate/tests/support/mod.rs"]
+mod emulated;
+
 use scaleproof_emulate::{Config, Emulator, Fault};
 use scaleproof_pack::experiment::Observer;
 use scaleproof_pack::prompt::{Segment, TokenStream};
@@ -8,13 +11,9 @@ use scaleproof_pack::schedule::{Load, Planned, PlannedList, Release, Schedule};
 use scaleproof_pack::time::Nanos;
 use scaleproof_pack::workload::Enough;
 use scaleproof_policy::RouterPolicy;
-use scaleproof_sim::engine::EngineConfig;
-use scaleproof_sim::step_time::{Coefficients, HostCost, StepTime};
-use scaleproof_sim::{FrontEnd, ServerLimits};
 use scaleproof_validate::{
     Endpoint, Limits, LiveConfig, LiveEngine, LiveObserver, LiveRun, Routing, Status, Target,
 };
-use std::net::{IpAddr, Ipv4Addr};
 use tokio::runtime::Runtime;
 
 /// Prompt tokens of every request.
@@ -51,30 +50,7 @@ impl Fleet {
 }
 
 fn config(replicas: u32) -> Config {
-    let engine = EngineConfig { num_blocks: 1001, max_model_len: 4096, ..EngineConfig::default() };
-    let eager = Coefficients {
-        base_us: 1_000.0,
-        batch_token_knots: vec![(256.0, 0.0), (512.0, 100.0)],
-        decode_context_token_us: 0.0,
-        prefill_pair_us: 0.0,
-        prefill_context_token_us: 0.0,
-        row_us: 0.0,
-        sampled_row_us: 0.0,
-    };
-    Config {
-        model: "m".to_owned(),
-        engine,
-        step_time: StepTime { eager, graphs: None, host: HostCost::default(), hardware: None },
-        front_end: FrontEnd::default(),
-        limits: ServerLimits { max_request_tokens: 4096, max_queued_requests: None, max_queued_tokens: None },
-        replicas,
-        host: IpAddr::V4(Ipv4Addr::LOCALHOST),
-        port: 0,
-        admin_port: 0,
-        time_scale: 1.0,
-        noise: 0.0,
-        seed: 1,
-    }
+    Config { replicas, time_scale: 1.0, ..emulated::of_steps(1.0) }
 }
 
 fn live_config(targets: Vec<Target>, patience_ms: u64) -> LiveConfig {

@@ -10,14 +10,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 scenario=$here/../../scenarios/live-tiny
 port=${PORT:-8100} budget=${BUDGET:-15} repeats=${REPEATS:-6}
 url=http://127.0.0.1:$port
-mkdir -p "$out"
-"$here/serve.sh" "$root" tiny "$port" 0 >"$out/engine.log" 2>&1 &
-engine=$!
-trap 'kill $engine; wait $engine || true' EXIT
-until curl -sf "$url/health" >/dev/null; do
-  kill -0 $engine || { echo "the engine did not start: see $out/engine.log"; exit 1; }
-  sleep 1
-done
+. "$here/with_engine.sh"
 client="taskset -c 1 $scaleproof"
 # The first requests after a start are slow: they are not the sweep's.
 $client live "$scenario" --target "$url" --rps 2 --out "$out/warm-up" >"$out/warm-up.log" 2>&1 || true

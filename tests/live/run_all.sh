@@ -8,14 +8,7 @@ scaleproof=$2 out=$3
 here=$(cd "$(dirname "$0")" && pwd)
 port=${PORT:-8100}
 url=http://127.0.0.1:$port
-mkdir -p "$out"
-"$here/serve.sh" "$root" tiny "$port" 0 >"$out/engine.log" 2>&1 &
-engine=$!
-trap 'kill $engine; wait $engine || true' EXIT
-until curl -sf "$url/health" >/dev/null; do
-  kill -0 $engine || { echo "the engine did not start: see $out/engine.log"; exit 1; }
-  sleep 1
-done
+. "$here/with_engine.sh"
 good=0
 for cache in cold warm; do
   for load in '--rps 1,2,4' '--concurrency 1,4,16'; do

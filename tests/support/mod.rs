@@ -133,6 +133,15 @@ impl Scenario {
         Run::of(&output)
     }
 
+    /// The same where no file may grow beyond so many blocks of 512 bytes, as if the disk were full.
+    pub fn run_on_a_full_disk(&self, blocks: u32, arguments: &[&str]) -> Run {
+        let limited = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$@\"");
+        let program = env!("CARGO_BIN_EXE_scaleproof");
+        let mut shell = Command::new("sh");
+        shell.current_dir(self.root.path()).args(["-c", &limited, "sh", program]).args(arguments);
+        Run::of(&shell.output().unwrap())
+    }
+
     /// The same, not started yet.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_scaleproof"));

@@ -14,10 +14,15 @@ use tokio::net::TcpStream;
 
 /// Steps of 10 ms, twenty times as fast.
 pub fn config() -> Config {
+    of_steps(10.0)
+}
+
+/// Steps of so many milliseconds, and a tenth more where a prompt fills them.
+pub fn of_steps(step_ms: f64) -> Config {
     let engine = EngineConfig { num_blocks: 1001, max_model_len: 4096, ..EngineConfig::default() };
     let eager = Coefficients {
-        base_us: 10_000.0,
-        batch_token_knots: vec![(256.0, 0.0), (512.0, 1000.0)],
+        base_us: 1_000.0 * step_ms,
+        batch_token_knots: vec![(256.0, 0.0), (512.0, 100.0 * step_ms)],
         decode_context_token_us: 0.0,
         prefill_pair_us: 0.0,
         prefill_context_token_us: 0.0,

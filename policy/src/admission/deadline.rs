@@ -7,10 +7,10 @@ use crate::request::RouteRequest;
 use scaleproof_pack::fields::{Fields, above};
 use scaleproof_pack::manifest::Class;
 
-/// Settings of [`Deadline`].
+/// Settings of [`Deadline`], and of [`super::decode_load::DecodeLoad`], which asks for more.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// Refuses above so many times the cutoff. 1.
+    /// Refuses above so many times a cutoff. 1.
     pub margin: f64,
     /// TTFT and TPOT cutoffs of the classes, in milliseconds.
     pub cutoffs_ms: Vec<(f64, f64)>,

@@ -4,27 +4,9 @@
 //! A step in which others prefill takes longer than one that only decodes: the prediction is corrected by the ratio of the mean
 //! TPOT seen to the mean predicted. Refuses too if the TTFT is predicted too long.
 
-use super::deadline::predicted_ttft_ms;
-use super::{Admission, Decision, Ended, View, cutoffs};
+use super::deadline::{Settings, predicted_ttft_ms};
+use super::{Admission, Decision, Ended, View};
 use crate::request::RouteRequest;
-use scaleproof_pack::fields::{Fields, above};
-use scaleproof_pack::manifest::Class;
-
-/// Settings of [`DecodeLoad`].
-#[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
-    /// Refuses above so many times a cutoff. 1.
-    pub margin: f64,
-    /// TTFT and TPOT cutoffs of the classes, in milliseconds.
-    pub cutoffs_ms: Vec<(f64, f64)>,
-}
-
-impl Settings {
-    pub(super) fn read(fields: &mut Fields<'_>, classes: &[Class]) -> Settings {
-        let margin = fields.opt("margin").f64(above(0.0, 1e3)).unwrap_or(1.0);
-        Settings { margin, cutoffs_ms: cutoffs(classes) }
-    }
-}
 
 /// Weight of the newest request in the means.
 const NEWEST: f64 = 0.02;

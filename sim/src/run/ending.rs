@@ -26,6 +26,8 @@ impl Simulation<'_> {
             self.connection_broke(arrives);
             return self.settle(slot, Outcome::Error, arrives, "the connection broke");
         }
+        attempt.output_tokens += token.tokens;
+        let complete = attempt.output_tokens == attempt.requested_tokens;
         if token.tokens > 0 && attempt.first_token.is_none() {
             attempt.first_token = Some(arrives);
             let answered = *attempt;
@@ -40,10 +42,7 @@ impl Simulation<'_> {
             server.ttft_sum = Nanos(server.ttft_sum.0.saturating_add(ttft.0));
             self.answered(&answered);
         }
-        let Some(attempt) = self.attempts.get_mut(slot) else { return };
-        attempt.output_tokens += token.tokens;
         if token.finish.is_some() {
-            let complete = attempt.output_tokens == attempt.requested_tokens;
             let (outcome, reason) =
                 if complete { (Outcome::Ok, "") } else { (Outcome::Error, "answer cut short") };
             self.settle(slot, outcome, arrives, reason);

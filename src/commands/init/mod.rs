@@ -2,7 +2,7 @@
 
 mod args;
 mod ask;
-pub mod paths;
+mod paths;
 mod render;
 #[cfg(test)]
 mod tests;

@@ -109,11 +109,3 @@ fn questions_are_asked_until_they_are_answered() {
     let ended = ask::complete(&args(&[]), &mut ask::Questions::new(&b"\n"[..], std::io::sink()));
     assert!(ended.is_err(), "an end of the answers is no answer");
 }
-
-#[test]
-fn dates_are_the_days_that_the_manifest_reads() {
-    for day in [0, 58, 59, 19_677, 20_694, 47_540, 400_000] {
-        assert_eq!(scaleproof_pack::time::civil_day(&paths::date(day)), Some(day), "{}", paths::date(day));
-    }
-    assert_eq!(paths::date(19_677), "2023-11-16");
-}

@@ -1,7 +1,7 @@
 //! The prediction on the disk, before anything is measured.
 
 use super::design::Design;
-use crate::commands::init::paths::{clock_seconds, date};
+use crate::clock::now_utc;
 use crate::exit::CommandError;
 use crate::files;
 use crate::study::Study;
@@ -42,15 +42,7 @@ pub fn write(
             ))),
         };
     }
-    let seconds = clock_seconds()?;
-    let of_day = seconds % 86_400;
-    let at = format!(
-        "{}T{:02}:{:02}:{:02}Z",
-        date((seconds / 86_400) as i64),
-        of_day / 3600,
-        of_day / 60 % 60,
-        of_day % 60
-    );
+    let at = now_utc()? + "Z";
     let whole = json!({"written_at": at, "prediction": content});
     let text = serde_json::to_string_pretty(&whole).map_err(CommandError::could_not_run)? + "\n";
     files::write(&path, text.as_bytes())?;

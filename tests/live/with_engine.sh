@@ -1,0 +1,11 @@
+# Sourced: starts the engine on core 0, stops it when the script ends, and waits until it serves. Takes $here, $root (of
+# setup_vllm.sh), $port, $url and $out (a new directory) from the script.
+# shellcheck shell=bash disable=SC2154
+mkdir -p "$out"
+"$here/serve.sh" "$root" tiny "$port" 0 >"$out/engine.log" 2>&1 &
+engine=$!
+trap 'kill $engine; wait $engine || true' EXIT
+until curl -sf "$url/health" >/dev/null; do
+  kill -0 $engine || { echo "the engine did not start: see $out/engine.log"; exit 1; }
+  sleep 1
+done
