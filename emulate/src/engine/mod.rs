@@ -134,6 +134,8 @@ pub struct Engine {
     now: Nanos,
     slow_factor: SlowFactor,
     emitted: Vec<Emitted>,
+    /// Tokens that are due: whose, how many, whether the last.
+    outbox: Vec<(u64, u32, bool)>,
     shared: Shared,
 }
 
@@ -165,6 +167,7 @@ impl Engine {
             pushed: 0,
             now: Nanos::ZERO,
             emitted: Vec::new(),
+            outbox: Vec::new(),
             shared,
             config: config.clone(),
         })

@@ -26,11 +26,12 @@ impl Engine {
                 Event::StepEnded => self.step_ended()?,
                 Event::Abort(id) => self.abort(id)?,
                 Event::LookAgain => self.launch_if_idle()?,
-                Event::Deliver(id, tokens, last) => self.deliver(id, tokens, last),
+                Event::Deliver(id, tokens, last) => self.outbox.push((id, tokens, last)),
             }
         }
         if moved {
             self.note_load();
+            self.deliver();
         }
         Ok(())
     }
@@ -108,16 +109,19 @@ impl Engine {
         if arrives > self.now {
             self.push(arrives, Event::Deliver(id, tokens, last));
         } else {
-            self.deliver(id, tokens, last);
+            self.outbox.push((id, tokens, last));
         }
     }
 
-    fn deliver(&mut self, id: u64, tokens: u32, last: bool) {
-        let Some(live) = self.requests.get_mut(id) else { return };
-        // Nobody listens any more: its abort is on the way.
-        let _ = live.pieces.send(Piece { tokens, cached_tokens: live.cached_tokens, last });
-        if last {
-            self.requests.remove(id);
+    /// Hands out what is due, after it was counted: who has an answer finds it in `/metrics`.
+    fn deliver(&mut self) {
+        for (id, tokens, last) in self.outbox.drain(..) {
+            let Some(live) = self.requests.get_mut(id) else { continue };
+            // Nobody may listen any more: its abort is on the way.
+            let _ = live.pieces.send(Piece { tokens, cached_tokens: live.cached_tokens, last });
+            if last {
+                self.requests.remove(id);
+            }
         }
     }
 
