@@ -6,6 +6,7 @@ use scaleproof_sim::step_time::StepTime;
 use scaleproof_sim::{FrontEnd, ServerLimits};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 
 /// A fleet to emulate. All times of the engine are stretched by `time_scale`.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +35,8 @@ pub struct Config {
     pub noise: f64,
     /// Seed of the noise and of the faults' probabilities.
     pub seed: u64,
+    /// A new file for a row of every step.
+    pub steps: Option<PathBuf>,
 }
 
 /// The most replicas of one process.
@@ -117,6 +120,13 @@ pub enum EmulateError {
         /// Why.
         error: std::io::Error,
     },
+    /// The file of the steps cannot be made.
+    StepLog {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
     /// A thread or a server could not be made.
     Start(std::io::Error),
     /// A fault that cannot be.
@@ -138,6 +148,9 @@ impl fmt::Display for EmulateError {
                 "{address}: found {error}; expected a free port; choose others with the port's option, or 0 for any \
                  that are free"
             ),
+            EmulateError::StepLog { path, error } => {
+                write!(f, "{}: found {error}; expected a new file for the steps", path.display())
+            }
             EmulateError::Start(error) => write!(f, "a replica cannot be started: {error}"),
             EmulateError::Fault(why) => f.write_str(why),
         }

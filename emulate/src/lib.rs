@@ -28,6 +28,7 @@ mod fleet;
 mod histogram;
 mod link;
 mod metrics;
+mod step_log;
 mod tokens;
 
 pub use config::{Config, EmulateError, REPLICAS_MAX, TIME_SCALE};

@@ -230,9 +230,7 @@ fn micros(time: Nanos) -> f64 {
 
 /// A step's name and what it is made of.
 fn describe(batch: &Batch) -> (String, Value) {
-    let prefills = batch.rows.iter().filter(|row| row.prefill).count();
-    let tokens: u64 = batch.rows.iter().map(|row| u64::from(row.tokens)).sum();
-    let decodes = batch.rows.len() - prefills;
+    let (tokens, prefills, decodes) = (batch.tokens(), batch.prefill_rows(), batch.decode_rows());
     let name = match (prefills, decodes) {
         (0, _) => format!("decode {decodes}"),
         (_, 0) => format!("prefill {tokens}"),

@@ -12,8 +12,9 @@ const ALWAYS: [&str; 5] =
     ["dropped_arrivals", "littles_law_gap", "prompt_token_gap", "output_token_gap", "cold_hit_share"];
 
 /// An emulator of the scenario.
-pub fn emulated(scenario: &Scenario) -> Emulated {
-    Emulated::start(scenario.command(&["emulate", "small", "--port", "0", "--admin-port", "0"]))
+pub fn emulated(scenario: &Scenario, more: &[&str]) -> Emulated {
+    let arguments = [&["emulate", "small", "--port", "0", "--admin-port", "0"], more].concat();
+    Emulated::start(scenario.command(&arguments))
 }
 
 /// A live run against it. A busy machine may make it invalid: then the exit is 3, and all the rest as it should be.
@@ -121,7 +122,7 @@ fn scheduled(class: &str) -> Option<u32> {
 #[test]
 fn cold_runs_hit_nothing_and_warm_ones_what_is_scheduled() {
     let scenario = quick();
-    let emulated = emulated(&scenario);
+    let emulated = emulated(&scenario, &[]);
     // A cold run after a warm one finds nothing of it, nor a second one of the first.
     for (cache, pack) in [("warm", "w"), ("cold", "c"), ("cold", "d"), ("warm", "v")] {
         live(&scenario, &emulated, &["--rps", "60", "--cache", cache, "--out", pack]);
@@ -140,7 +141,7 @@ fn cold_runs_hit_nothing_and_warm_ones_what_is_scheduled() {
 #[test]
 fn prompts_as_text_have_the_same_tokens_and_hits() {
     let scenario = quick();
-    let emulated = emulated(&scenario);
+    let emulated = emulated(&scenario, &[]);
     for (cache, pack) in [("cold", "c"), ("warm", "w")] {
         let arguments = ["--endpoint", "chat", "--rps", "60", "--cache", cache, "--out", pack];
         live(&scenario, &emulated, &arguments);
@@ -152,7 +153,7 @@ fn prompts_as_text_have_the_same_tokens_and_hits() {
 #[test]
 fn closed_loops_and_every_router_lose_no_row() {
     let scenario = quick();
-    let emulated = emulated(&scenario);
+    let emulated = emulated(&scenario, &[]);
     let routers = [
         "round_robin",
         "random",
@@ -173,7 +174,7 @@ fn closed_loops_and_every_router_lose_no_row() {
 #[test]
 fn behind_one_target_the_replicas_own_counters_are_read() {
     let scenario = quick();
-    let emulated = emulated(&scenario);
+    let emulated = emulated(&scenario, &[]);
     let [first, second] = &emulated.replicas[..] else { panic!("two replicas") };
     let replicas = ["--replica", first, "--replica", second];
     let arguments = ["live", "small", "--target", first, "--rps", "30", "--cache", "warm", "--out", "p"];

@@ -36,8 +36,11 @@ const SEATS_MAX: u32 = 2048;
 const BUDGET_MAX: u32 = 65_536;
 /// Below this a chunk is not told from a decode step.
 const CHUNK_MIN: u32 = 128;
-/// A gap so many times the usual one holds a prompt's chunk.
+/// A gap so many times the usual one may hold a prompt's chunk,
 const LONG_GAP: f64 = 1.25;
+/// if it is longer by this share of what the whole prompt takes. Of two chunks and more, a full one has a third or more; a
+/// step before them that a server is late with, since it reads the prompt, has less.
+const CHUNK_SHARE: f64 = 0.25;
 
 /// Measures the pace: the reference point and a prompt.
 ///
@@ -100,22 +103,28 @@ pub fn find(lab: &mut Lab<'_>, facts: &EngineFacts, pace: Pace) -> Result<Found,
 
 /// Requests that run at once at most; true if there may be more.
 fn seats(lab: &mut Lab<'_>, longest: u32) -> Result<(u32, bool), SweepError> {
-    let mut asked = 64;
+    // A block of 16 tokens each at first, so that memory hardly limits them.
+    let (mut asked, mut output, mut most) = (64, 12, 0);
     loop {
-        // A block of 16 tokens each, so that memory hardly limits them.
-        let (input, output) = (4, 12.min(longest.saturating_sub(4)).max(2));
-        let asks = vec![Ask::new(Some(0.0), input, output); asked as usize];
-        let answers = lab.open(&asks)?;
-        let together = most_at_once(&answers);
-        if together < asked {
-            return Ok((together.max(1), false));
+        let (input, output_fits) = (4, output.min(longest.saturating_sub(4)).max(2));
+        let asks = vec![Ask::new(Some(0.0), input, output_fits); asked as usize];
+        let together = most_at_once(&lab.open(&asks)?).max(1);
+        if together >= asked {
+            if asked >= SEATS_MAX {
+                return Ok((asked, true));
+            }
+            asked *= 2;
+        } else if together <= most || output > SEAT_OUTPUT_MAX {
+            return Ok((most.max(together), false));
+        } else {
+            // Perhaps the first ended before the server had read the last: with longer answers there are more, if so.
+            (output, most) = (output * 2, together);
         }
-        if asked >= SEATS_MAX {
-            return Ok((asked, true));
-        }
-        asked *= 2;
     }
 }
+
+/// Answers of more tokens hold a seat no longer, when seats are looked for.
+const SEAT_OUTPUT_MAX: u32 = 200;
 
 /// Of the time with a request between its tokens, the share that the most at once must fill: where one's last token comes
 /// late, it meets the first token of the one that took its seat, for a moment.
@@ -221,7 +230,7 @@ impl Chunks {
             let length = |piece| tokens / pieces + u32::from(piece < tokens % pieces);
             asks.extend((0..pieces).map(|piece| Ask::new(Some(at_s), length(piece), 1)));
             let answers = lab.open(&asks)?;
-            found.extend(chunk_steps(&answers).map(f64::from));
+            found.extend(chunk_steps(&answers, f64::from(tokens) * self.pace.token_s).map(f64::from));
             if found.len() == 2 && (found[0] - found[1]).abs() < 0.5 {
                 break;
             }
@@ -236,8 +245,9 @@ impl Chunks {
     }
 }
 
-/// Steps that the later requests' prompts took, seen by the first one's tokens. None if they were not served.
-fn chunk_steps(answers: &[Answer]) -> Option<u32> {
+/// Steps that the later requests' prompts took, seen by the first one's tokens. They need `prompts_s` in all. None if they were
+/// not served.
+fn chunk_steps(answers: &[Answer], prompts_s: f64) -> Option<u32> {
     let (stream, prompts) = answers.split_first().filter(|(stream, _)| stream.index == 0)?;
     let last = prompts
         .iter()
@@ -248,7 +258,8 @@ fn chunk_steps(answers: &[Answer]) -> Option<u32> {
     let end = nearest(&stream.tokens_s, last)?;
     // The gap before token `end` is the last step's, however short; those before it that are long are its chunks'.
     let before = gaps.get(..end.checked_sub(1)?)?;
-    let long = before.iter().rev().take_while(|gap| **gap > LONG_GAP * usual).count();
+    let least = (LONG_GAP * usual).max(usual + 1e6 * CHUNK_SHARE * prompts_s);
+    let long = before.iter().rev().take_while(|gap| **gap > least).count();
     Some(long as u32 + 1)
 }
 
@@ -413,9 +424,12 @@ mod tests {
     fn chunks_are_counted_back_from_the_first_token() {
         // Steps of 1, two chunks of 5 and a short last one, then a hiccup that is none of them.
         let stream = answer(0, &[1.0, 2.0, 3.0, 8.0, 13.0, 14.1, 15.1, 22.0, 23.0]);
-        assert_eq!(chunk_steps(&[stream.clone(), answer(1, &[14.1])]), Some(3));
-        assert_eq!(chunk_steps(&[stream.clone(), answer(1, &[8.0])]), Some(1));
-        assert_eq!(chunk_steps(&[stream]), None);
+        assert_eq!(chunk_steps(&[stream.clone(), answer(1, &[14.1])], 8.0), Some(3));
+        assert_eq!(chunk_steps(&[stream.clone(), answer(1, &[8.0])], 4.0), Some(1));
+        assert_eq!(chunk_steps(&[stream], 8.0), None);
+        // The server reads the prompt for a while, then computes it in one piece.
+        let reads = answer(0, &[1.0, 2.0, 3.0, 4.6, 12.6, 13.6]);
+        assert_eq!(chunk_steps(&[reads, answer(1, &[12.6])], 7.0), Some(1));
         assert_eq!(nearest(&[1.0, 2.0], 1.6), Some(1));
         assert_eq!(nearest(&[], 1.6), None);
     }

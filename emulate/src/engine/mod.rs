@@ -12,6 +12,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::contents::Contents;
 use crate::fault::Conditions;
+use crate::step_log::StepLog;
 use live::{Live, Requests};
 use pace::{SlowFactor, pace};
 use scaleproof_pack::chance;
@@ -133,6 +134,8 @@ pub struct Engine {
     /// The time of the latest event handled.
     now: Nanos,
     slow_factor: SlowFactor,
+    number: u32,
+    step_log: Option<StepLog>,
     emitted: Vec<Emitted>,
     /// Tokens that are due: whose, how many, whether the last.
     outbox: Vec<(u64, u32, bool)>,
@@ -150,6 +153,7 @@ impl Engine {
         number: u32,
         life: u64,
         shared: Shared,
+        step_log: Option<StepLog>,
     ) -> Result<Engine, crate::EmulateError> {
         let scheduler = VllmScheduler::new(&config.engine).map_err(crate::EmulateError::Engine)?;
         let engine = &config.engine;
@@ -158,6 +162,8 @@ impl Engine {
         Ok(Engine {
             replica: Replica::new(Box::new(scheduler)).paced(pace(config.noise, chance, slow_factor.clone())),
             slow_factor,
+            number,
+            step_log,
             clock: Clock::start(Instant::now(), config.time_scale),
             conditions: Conditions::default(),
             contents: Contents::new(engine.num_blocks, engine.block_size),

@@ -63,6 +63,9 @@ impl Engine {
             };
             let begins = launched.span.map_or(self.now, |(begins, _)| begins);
             self.requests.note(launched.batch, begins);
+            if let (Some(log), Some(span)) = (&self.step_log, launched.span) {
+                log.note(self.number, span, launched.batch);
+            }
             let (span, preempted) = (launched.span, !launched.batch.preempted.is_empty());
             match span {
                 Some((_, ends)) => self.push(ends, Event::StepEnded),

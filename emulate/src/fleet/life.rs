@@ -1,9 +1,9 @@
 //! One life of a replica, from its start to its end: an engine in its thread, and the server before it.
 
-use super::ReplicaSummary;
+use super::{Blueprint, ReplicaSummary};
 use crate::api::Api;
 use crate::book::{Book, Ended};
-use crate::config::{Config, EmulateError};
+use crate::config::EmulateError;
 use crate::engine::{Command, Engine, Shared};
 use crate::fault::{Conditions, Fault};
 use crate::link::{Door, Switch};
@@ -30,13 +30,14 @@ pub(super) struct Life {
 impl Life {
     /// Begins behind `listener`. `life` counts the lives before.
     pub fn begin(
-        config: &Config,
+        blueprint: &Blueprint,
         replica: u32,
         life: u64,
         listener: TcpListener,
     ) -> Result<Life, EmulateError> {
+        let config = &blueprint.config;
         let shared = Shared::new(config.limits.max_request_tokens);
-        let engine = Engine::new(config, replica, life, shared.clone())?;
+        let engine = Engine::new(config, replica, life, shared.clone(), blueprint.step_log.clone())?;
         let (commands, received) = mpsc::channel();
         let thread = thread::Builder::new()
             .name(format!("replica {replica}"))

@@ -6,6 +6,7 @@ use crate::admin;
 use crate::config::{Config, EmulateError};
 use crate::fault::{Conditions, Fault};
 use crate::histogram::Lags;
+use crate::step_log::StepLog;
 use life::Life;
 use scaleproof_pack::time::Nanos;
 use serde::Serialize;
@@ -24,12 +25,14 @@ pub struct Emulator {
 }
 
 /// What the fleet did.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Summary {
     /// By replica.
     pub replicas: Vec<ReplicaSummary>,
     /// How late steps ended, over all replicas and all their lives.
     lags: Lags,
+    /// Why steps are missing in the file of the steps, if some are.
+    pub step_log_failure: Option<std::io::Error>,
 }
 
 /// What one replica did, over all its lives.
@@ -96,8 +99,14 @@ struct Slot {
 
 /// The replicas.
 pub(crate) struct Fleet {
-    config: Config,
+    blueprint: Blueprint,
     slots: Vec<Mutex<Slot>>,
+}
+
+/// What every life of a replica is made from.
+pub(super) struct Blueprint {
+    config: Config,
+    step_log: Option<StepLog>,
 }
 
 impl Emulator {
@@ -107,12 +116,15 @@ impl Emulator {
     /// A setting that cannot be, or a port that cannot be had.
     pub async fn start(config: Config) -> Result<Emulator, EmulateError> {
         config.check()?;
+        let step_log = config.steps.as_deref().map(StepLog::create).transpose()?;
+        let blueprint = Blueprint { config, step_log };
+        let config = &blueprint.config;
         let mut slots = Vec::new();
         for replica in 0..config.replicas {
             let port = if config.port == 0 { 0 } else { config.port + replica as u16 };
             let listener = bind(SocketAddr::new(config.host, port)).await?;
             let address = listener.local_addr().map_err(EmulateError::Start)?;
-            let life = Life::begin(&config, replica, 0, listener)?;
+            let life = Life::begin(&blueprint, replica, 0, listener)?;
             slots.push(Mutex::new(Slot {
                 address,
                 life: Some(life),
@@ -124,7 +136,7 @@ impl Emulator {
         }
         let listener = bind(SocketAddr::new(config.host, config.admin_port)).await?;
         let admin_address = listener.local_addr().map_err(EmulateError::Start)?;
-        let fleet = Arc::new(Fleet { config, slots });
+        let fleet = Arc::new(Fleet { blueprint, slots });
         let admin = tokio::spawn(admin::serve(listener, Arc::clone(&fleet)));
         Ok(Emulator { fleet, admin_address, admin })
     }
@@ -155,13 +167,14 @@ impl Emulator {
 
     /// Ends all replicas at once, and says what they did.
     pub async fn shutdown(self) -> Summary {
-        let mut summary = Summary { replicas: Vec::new(), lags: Lags::default() };
+        let mut summary = Summary { replicas: Vec::new(), lags: Lags::default(), step_log_failure: None };
         for slot in &self.fleet.slots {
             let mut slot = slot.lock().await;
             slot.stop().await;
             summary.replicas.push(slot.past);
             summary.lags.add(&slot.past_lags);
         }
+        summary.step_log_failure = self.fleet.blueprint.step_log.as_ref().and_then(StepLog::failure);
         summary
     }
 }
@@ -184,7 +197,7 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, EmulateError> {
 
 impl Fleet {
     pub(crate) fn replicas(&self) -> u32 {
-        self.config.replicas
+        self.blueprint.config.replicas
     }
 
     pub(crate) async fn states(&self) -> Vec<ReplicaState> {
@@ -249,10 +262,10 @@ impl Fleet {
         mut slot: MutexGuard<'_, Slot>,
         start_up_seconds: f64,
     ) -> Result<(), EmulateError> {
-        let start_up = Nanos::from_seconds(start_up_seconds * self.config.time_scale)
+        let start_up = Nanos::from_seconds(start_up_seconds * self.blueprint.config.time_scale)
             .map_err(|error| EmulateError::Fault(error.to_string()))?;
         if start_up == Nanos::ZERO {
-            return slot.revive(&self.config, replica).await;
+            return slot.revive(&self.blueprint, replica).await;
         }
         let fleet = Arc::clone(self);
         slot.starting = Some(tokio::spawn(async move {
@@ -260,7 +273,7 @@ impl Fleet {
             if let Ok(mut slot) = fleet.slot(replica).await {
                 slot.starting = None;
                 // Somebody else has its port: it stays stopped, as its state says.
-                let _ = slot.revive(&fleet.config, replica).await;
+                let _ = slot.revive(&fleet.blueprint, replica).await;
             }
         }));
         Ok(())
@@ -284,9 +297,9 @@ impl Slot {
         }
     }
 
-    async fn revive(&mut self, config: &Config, replica: u32) -> Result<(), EmulateError> {
+    async fn revive(&mut self, blueprint: &Blueprint, replica: u32) -> Result<(), EmulateError> {
         let listener = bind(self.address).await?;
-        self.life = Some(Life::begin(config, replica, self.past_lives, listener)?);
+        self.life = Some(Life::begin(blueprint, replica, self.past_lives, listener)?);
         Ok(())
     }
 }

@@ -42,6 +42,7 @@ pub fn of_steps(step_ms: f64) -> Config {
         time_scale: 0.05,
         noise: 0.0,
         seed: 1,
+        steps: None,
     }
 }
 

@@ -86,6 +86,24 @@ impl Batch {
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty() && self.grouped.count == 0
     }
+
+    /// Tokens computed.
+    #[must_use]
+    pub fn tokens(&self) -> u64 {
+        self.rows.iter().map(|row| u64::from(row.tokens)).sum::<u64>() + u64::from(self.grouped.count)
+    }
+
+    /// Rows that compute prompt.
+    #[must_use]
+    pub fn prefill_rows(&self) -> usize {
+        self.rows.iter().filter(|row| row.prefill).count()
+    }
+
+    /// Rows that decode, those of which only the sum is told included.
+    #[must_use]
+    pub fn decode_rows(&self) -> usize {
+        self.rows.len() - self.prefill_rows() + self.grouped.count as usize
+    }
 }
 
 /// What the model produced for one row of a batch.

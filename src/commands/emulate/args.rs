@@ -40,4 +40,7 @@ pub struct EmulateArgs {
     /// The name under which the model is served [default: the manifest's model]
     #[arg(long, value_name = "NAME")]
     pub served_model_name: Option<String>,
+    /// Write a row of every step to this new CSV file
+    #[arg(long, value_name = "FILE")]
+    pub steps: Option<PathBuf>,
 }

@@ -44,6 +44,7 @@ fn config_of(args: &EmulateArgs, mut loaded: Loaded) -> Result<Config, CommandEr
         time_scale: args.time_scale,
         noise: args.noise,
         seed: args.seed,
+        steps: args.steps.clone(),
     })
 }
 
@@ -66,8 +67,14 @@ async fn serve(config: Config) -> Outcome {
     interrupted().await.map_err(|error| {
         CommandError::could_not_run(format!("signals: found {error}; expected to be told of Ctrl-C"))
     })?;
-    print_out(&summary_text(&emulator.shutdown().await))?;
-    Ok(Exit::Passed)
+    let summary = emulator.shutdown().await;
+    print_out(&summary_text(&summary))?;
+    match summary.step_log_failure {
+        Some(error) => Err(CommandError::could_not_run(format!(
+            "--steps: found {error}; expected to write every step; the rows until then are whole"
+        ))),
+        None => Ok(Exit::Passed),
+    }
 }
 
 /// Waits for Ctrl-C, or for a polite kill.
