@@ -87,7 +87,7 @@ impl Draw {
     }
 
     /// The factors by name.
-    fn factors(&self) -> BTreeMap<&'static str, f64> {
+    pub fn factors(&self) -> BTreeMap<&'static str, f64> {
         self.correction.factors.iter().map(|&(knob, factor)| (knob.word(), factor)).collect()
     }
 }
@@ -97,14 +97,22 @@ impl Draw {
 /// # Errors
 /// An uncertainty that leaves no possible parameter set.
 pub fn draw(base: &Loaded, count: u64) -> Result<Vec<Draw>, CommandError> {
+    draw_from(base, 0, count)
+}
+
+/// The same with the seeds of the repeats `first` and up.
+///
+/// # Errors
+/// As [`draw`].
+pub fn draw_from(base: &Loaded, first: u64, count: u64) -> Result<Vec<Draw>, CommandError> {
     let draws: Vec<Result<Draw, CommandError>> =
-        (0..count).into_par_iter().map(|run| Draw::of(base, run)).collect();
+        (first..first.saturating_add(count)).into_par_iter().map(|run| Draw::of(base, run)).collect();
     // The first error by number, not by time.
     draws.into_iter().collect()
 }
 
 /// What a reader should know about draws of this profile.
-fn remarks(base: &Loaded, draws: &[Draw]) -> Vec<String> {
+pub fn remarks(base: &Loaded, draws: &[Draw]) -> Vec<String> {
     let mut remarks = Vec::new();
     if base.profile.uncertainty.is_none() {
         remarks.push(format!(

@@ -1,5 +1,6 @@
 //! One operating point: simulated, analyzed, and written as a pack.
 
+mod observed;
 mod tally;
 
 use crate::exit::CommandError;

@@ -44,6 +44,7 @@ pub struct Progress {
     done: AtomicU64,
     bar: Option<ProgressBar>,
     last_line: Mutex<Instant>,
+    silent: bool,
 }
 
 impl Progress {
@@ -72,7 +73,15 @@ impl Progress {
             done: 0.into(),
             bar,
             last_line: Mutex::new(started),
+            silent: false,
         }
+    }
+
+    /// One that says nothing, for a part of what another one counts.
+    pub fn silent() -> Progress {
+        let mut progress = Progress::counting("", 0, "");
+        (progress.silent, progress.bar) = (true, None);
+        progress
     }
 
     /// Some of it is done.
@@ -80,7 +89,7 @@ impl Progress {
         let done = self.done.fetch_add(attempts, Ordering::Relaxed) + attempts;
         let total = self.total.max(done);
         let elapsed = self.started.elapsed();
-        if elapsed < QUIET {
+        if self.silent || elapsed < QUIET {
             return;
         }
         match &self.bar {

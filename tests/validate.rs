@@ -70,6 +70,52 @@ fn a_router_that_pins_is_refuted_by_the_router() {
     refuted_by(&verdict(&scenario, "pinned=0.75", &[]), "router");
 }
 
+/// As behind nginx: eight replicas at one address, so that the client does not know whom the router chose; the first, which
+/// has half of the requests or more, runs out of blocks too.
+#[test]
+fn a_router_that_pins_is_named_before_what_it_brings_about_where_only_metrics_show_it() {
+    let scenario = scenario()
+        .manifest(
+            "{tp: 2, pp: 1, dp: 2, replicas: 2, gpus: 4}",
+            "{tp: 2, pp: 1, dp: 8, replicas: 8, gpus: 16}",
+        )
+        .scenario("rates_rps: [20, 90]", "rates_rps: [60, 200]")
+        .profile("num_blocks: 200", "num_blocks: 60");
+    engine(&scenario, "", "", "");
+    for pinned in ["pinned=0.5,one_target=1", "pinned=0.75,one_target=1"] {
+        let found = verdict(&scenario, pinned, &["--repeats", "3"]);
+        refuted_by(&found, "router");
+        let causes = found.1["causes"].as_array().unwrap();
+        assert!(causes[0]["evidence"].as_str().unwrap().contains("load in flight"), "{pinned}: {causes:#?}");
+        let preempts = causes.iter().find(|cause| cause["place"] == "kv_blocks");
+        let says = preempts.unwrap()["evidence"].as_str().unwrap();
+        assert!(says.contains("preemptions") && says.contains("the router may bring it about"), "{says}");
+    }
+}
+
+/// An engine that is slower than the profile's numbers, but no slower than the profile says it might be.
+#[test]
+fn a_profile_that_is_unsure_is_not_refuted_for_it() {
+    let uncertain = "uncertainty:\n  - {factor: weights, prior_sd: 0.5, deviations: [SD]}\nprovenance:";
+    let outcome = |sd: &str| {
+        let scenario = scenario().profile("provenance:", &uncertain.replace("SD", sd));
+        engine(&scenario, "", "", "");
+        let (_, verdict) = verdict(&scenario, "speed=1.1", &["--draws", "12", "--out", "pack"]);
+        let draws: Value = serde_json::from_str(&scenario.read("pack/prediction.json")).unwrap();
+        assert_eq!(draws["prediction"]["draws"].as_array().unwrap().len(), 12);
+        assert!(draws["prediction"]["draws"][0]["weights"].as_f64().unwrap() > 0.0);
+        let tpot = verdict["compared"].as_array().unwrap().iter();
+        let tpot = tpot.filter(|c| c["metric"] == "p50_tpot_ms").max_by_key(|c| c["draws"].as_u64()).unwrap();
+        let width = tpot["predicted_ci95"][1].as_f64().unwrap() - tpot["predicted_ci95"][0].as_f64().unwrap();
+        (verdict["outcome"].as_str().unwrap().to_owned(), width, verdict["reasons"].to_string())
+    };
+    let (sure, narrow, reasons) = outcome("0.002");
+    assert_eq!(sure, "refuted", "{reasons}");
+    let (unsure, wide, reasons) = outcome("0.2");
+    assert_eq!(unsure, "inconclusive", "{reasons}");
+    assert!(wide > 3.0 * narrow && reasons.contains("own uncertainty"), "{wide} {narrow} {reasons}");
+}
+
 #[test]
 fn half_the_blocks_are_found() {
     let scenario = scenario().profile("num_blocks: 200", "num_blocks: 80");
@@ -136,4 +182,17 @@ fn a_plan_and_error_rates_need_no_engine() {
     };
     assert_eq!((sum("true"), sum("wrong")), (3, 3));
     assert_eq!(rates["wrong"]["confirmed"], 0);
+    assert_eq!(rates["drawn"], Value::Null, "the profile states no uncertainty");
+}
+
+#[test]
+fn fleets_of_several_sizes_are_told_apart_and_a_rehearsal_validates_nothing_live() {
+    let scenario = scenario().scenario("rates_rps: [20, 90]", "rates_rps: [20, 60]");
+    engine(&scenario, "", "", "");
+    let (_, verdict) = verdict(&scenario, "", &["--replicas", "1,2", "--repeats", "3"]);
+    let fleets = verdict["scale_out"]["fleets"].as_array().unwrap();
+    assert_eq!(fleets.iter().map(|fleet| fleet["replicas"].as_u64().unwrap()).collect::<Vec<_>>(), [1, 2]);
+    assert!(fleets.iter().all(|fleet| fleet["standing"] != "unmeasured"));
+    let says = verdict["scale_out"]["statement"].as_str().unwrap();
+    assert!(says.contains("rehearsal") && !says.contains("on live replicas"), "{says}");
 }

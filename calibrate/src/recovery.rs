@@ -1,13 +1,17 @@
 //! How well a calibration recovers a simulated engine whose profile it cannot see: loads that it has not seen, served by
 //! the engine and by the calibrated profile.
 
+mod fresh;
+
+pub use fresh::fresh_engines;
+
 use crate::hardware::architecture::Architecture;
 use crate::hardware::gpu::Gpu;
 use crate::hardware::memory::MemorySettings;
 use crate::hardware::{Found, Precision};
 use crate::loads::{Builder, gamma_gaps, stretched_arrivals};
 use crate::physics::{PriorSpec, prior};
-use crate::simulated::{Noise, SimulatedEngine};
+use crate::simulated::{Quirks, SimulatedEngine};
 use rand::RngExt;
 use scaleproof_pack::chance::stream;
 use scaleproof_pack::experiment::{Experiment, ExperimentError, Observer};
@@ -57,37 +61,34 @@ const ATTAINMENT: f64 = 0.95;
 /// A class of the mix: share, prompt tokens, output tokens; lengths spread by a half to either side.
 type Class = (f64, u32, u32);
 
-/// Serves held-out loads by both and compares: three rates of a mix of two classes, and the capacity. `spent_s`: what the
-/// sweep took.
+/// Serves held-out loads by both and compares: three rates of a mix of two classes, and the capacity. `truth` and `quirks`
+/// are the hidden engine's, `spent_s` what its sweep took.
 ///
 /// # Errors
 /// A run that could not be made.
 pub fn compare(
-    truth: &SimulatedEngine,
-    noise: Noise,
+    truth: &Profile,
+    quirks: Quirks,
     spent_s: f64,
     fitted: &Profile,
 ) -> Result<Vec<Compared>, ExperimentError> {
-    let scheduler = &truth.truth().scheduler;
+    let scheduler = &truth.scheduler;
     let pool = u64::from(scheduler.usable_blocks()) * u64::from(scheduler.block_size);
     let longest = u64::from(scheduler.max_model_len).min(pool / 4) as u32;
     let mix: [Class; 2] = [
         (0.75, 420.min(longest / 4), 70.min(longest / 8)),
         (0.25, 2600.min(longest / 2), 130.min(longest / 8)),
     ];
+    // The profile is that of the pace that the engine had in the middle of its sweep: what it drifts to is another engine.
+    let hidden = Quirks {
+        seed: quirks.seed.wrapping_add(1000),
+        steps: quirks.steps + quirks.drift_per_hour * spent_s / 7200.0,
+        drift_per_hour: 0.0,
+        ..quirks
+    };
     let mut engines = [
-        // The profile is that of the pace that the engine had in the middle of its sweep: what it drifts to is another
-        // engine.
-        SimulatedEngine::new(
-            truth.truth().clone(),
-            Noise {
-                seed: noise.seed.wrapping_add(1000),
-                slower: noise.slower + noise.drift_per_hour * spent_s / 7200.0,
-                drift_per_hour: 0.0,
-                ..noise
-            },
-        ),
-        SimulatedEngine::new(fitted.clone(), Noise::default()),
+        SimulatedEngine::alone(truth.clone(), hidden),
+        SimulatedEngine::alone(fitted.clone(), Quirks::default()),
     ];
     let cutoffs = idle(&mut engines[0], &mix)?;
     let capacities = [capacity(&mut engines[0], &mix, cutoffs)?, capacity(&mut engines[1], &mix, cutoffs)?];
@@ -214,11 +215,11 @@ fn capacity(
 #[derive(Clone, Debug)]
 pub struct Hidden {
     /// Its name.
-    pub name: &'static str,
+    pub name: String,
     /// What it does.
     pub profile: Profile,
     /// How its steps vary.
-    pub noise: Noise,
+    pub quirks: Quirks,
     /// Whether it says nothing of its memory.
     pub silent: bool,
 }
@@ -229,15 +230,15 @@ pub struct Hidden {
 /// # Errors
 /// A model or GPU that the catalogue has not, or that does not fit.
 pub fn hidden_engines(fixture: &Profile) -> Result<Vec<Hidden>, String> {
-    let quiet = |seed| Noise { step_sd: 0.005, seed, ..Noise::default() };
-    let of = |name, profile, noise, silent| Hidden { name, profile, noise, silent };
+    let quiet = |seed| Quirks { step_sd: 0.005, seed, ..Quirks::default() };
+    let of = |name: &str, profile, quirks, silent| Hidden { name: name.to_owned(), profile, quirks, silent };
     let mut eager = catalogue("rtx-4090", "llama-3.1-8b", (1, Precision::Fp8), CudagraphMode::None)?;
     eager.scheduler.async_scheduling = false;
     let mut few = catalogue("l40s", "llama-3.1-8b", (1, Precision::Bf16), CudagraphMode::None)?;
     few.scheduler.num_blocks = 1200;
     few.scheduler.max_num_seqs = 64;
     few.scheduler.max_model_len = 8192;
-    let noisy = Noise { step_sd: 0.04, hiccups: 0.002, drift_per_hour: 0.1, seed: 6, slower: 0.0 };
+    let noisy = Quirks { step_sd: 0.04, hiccups: 0.002, drift_per_hour: 0.1, seed: 6, ..Quirks::default() };
     Ok(vec![
         of("fixture", fixture.clone(), quiet(1), false),
         of(

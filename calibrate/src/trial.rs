@@ -4,7 +4,7 @@ use scaleproof_pack::experiment::Observer;
 use scaleproof_pack::import::Summary;
 use scaleproof_pack::record::{Outcome, Record};
 use scaleproof_pack::schedule::Schedule;
-use scaleproof_pack::time::{Nanos, TimeError};
+use scaleproof_pack::time::Nanos;
 use scaleproof_pack::workload::Enough;
 use scaleproof_policy::RouterPolicy;
 use scaleproof_sim::engine::vllm::VllmScheduler;
@@ -134,7 +134,7 @@ impl Trial {
 
     fn serve_one(&self, profile: &Profile, schedule: &Schedule) -> Result<Served, RunError> {
         let enough = Enough { successes: 0, max_requests: 0 };
-        let (config, scheduler) = alone(profile, self.seats, enough)?;
+        let (config, scheduler) = alone(profile, self.seats, enough);
         let engine = || -> Box<dyn BatchScheduler + Send> {
             Box::new(VllmScheduler::grouping(&scheduler).expect("a profile's settings were checked"))
         };
@@ -146,12 +146,11 @@ impl Trial {
     }
 }
 
+/// Nobody looks at the samples.
+const SAMPLE_INTERVAL: Nanos = Nanos(60_000_000_000);
+
 /// One replica of the profile without a router's or a client's limits, with other seats if any are given.
-pub(crate) fn alone(
-    profile: &Profile,
-    seats: Option<u32>,
-    enough: Enough,
-) -> Result<(RunConfig, EngineConfig), TimeError> {
+pub(crate) fn alone(profile: &Profile, seats: Option<u32>, enough: Enough) -> (RunConfig, EngineConfig) {
     let mut scheduler = profile.scheduler.clone();
     scheduler.max_num_seqs = seats.unwrap_or(scheduler.max_num_seqs);
     let pool = u64::from(scheduler.usable_blocks()) * u64::from(scheduler.block_size);
@@ -170,11 +169,11 @@ pub(crate) fn alone(
         poll_interval: None,
         timeout: None,
         ttft_timeout: None,
-        sample_interval: Nanos::from_seconds(60.0)?,
+        sample_interval: SAMPLE_INTERVAL,
         enough,
         faults: None,
     };
-    Ok((config, scheduler))
+    (config, scheduler)
 }
 
 /// The latencies of the requests that count.

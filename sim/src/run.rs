@@ -95,19 +95,31 @@ pub fn run_watched(
     simulate(config, Policies::of(config), schedule, &mut new_replica, observer, Some(watcher))
 }
 
-/// The same with every step at the pace of its replica, whose number `pace` is given.
+/// The same with policies of one's own, every step at the pace of its replica, if `pace` has one for its number, and a
+/// watcher or none.
 ///
 /// # Errors
 /// As [`run`], and for a pace that makes of a step's duration something that is no time.
 pub fn run_paced(
     config: &RunConfig,
+    policies: Policies,
     schedule: &Schedule,
     engine: &dyn Fn() -> Box<dyn BatchScheduler + Send>,
-    pace: &mut dyn FnMut(u32) -> Pace,
-    (observer, watcher): (&mut dyn Observer, &mut dyn Watcher),
+    pace: &mut dyn FnMut(u32) -> Option<Pace>,
+    (observer, watcher): (&mut dyn Observer, Option<&mut dyn Watcher>),
 ) -> Result<RunSummary, RunError> {
-    let mut new_replica = |number| listing(engine()).paced(pace(number));
-    simulate(config, Policies::of(config), schedule, &mut new_replica, observer, Some(watcher))
+    let watched = watcher.is_some();
+    let mut new_replica = |number| {
+        let replica = if watched { listing(engine()) } else { Replica::new(engine()) };
+        match pace(number) {
+            Some(pace) => replica.paced(pace),
+            None => replica,
+        }
+    };
+    match watcher {
+        Some(watcher) => simulate(config, policies, schedule, &mut new_replica, observer, Some(watcher)),
+        None => simulate(config, policies, schedule, &mut new_replica, observer, None),
+    }
 }
 
 /// A replica that shows every row.

@@ -80,6 +80,9 @@ fn mode(execution: Execution) -> usize {
 }
 
 impl Form {
+    /// The modes by number.
+    pub(super) const MODES: [usize; 3] = [0, 1, 2];
+
     /// With knots where batches were measured.
     #[must_use]
     pub fn new(scheduler: &EngineConfig, graphs: bool, rows: &[Measurement]) -> Form {
@@ -113,12 +116,18 @@ impl Form {
     }
 
     /// Where attention's columns of a mode begin: mixed batches run on the same kernels, whether piecewise or eager.
-    fn attention_from(mode: usize) -> usize {
+    pub(super) fn attention_from(mode: usize) -> usize {
         COMMON + if mode == 1 { ATTENTION } else { 0 }
     }
 
-    fn knots_from(&self, mode: usize) -> usize {
+    /// Where G's columns of a mode begin.
+    pub(super) fn knots_from(&self, mode: usize) -> usize {
         COMMON + 2 * ATTENTION + self.knots[..mode].iter().map(Vec::len).sum::<usize>()
+    }
+
+    /// The batches at which G has a coefficient, in a mode.
+    pub(super) fn knots(&self, mode: usize) -> &[u32] {
+        &self.knots[mode]
     }
 
     /// The features of a measured time. None for one that this form does not describe.

@@ -10,6 +10,7 @@ mod drift;
 mod form;
 mod lab;
 mod loaded;
+mod prior;
 pub mod report;
 mod solve;
 mod store;
@@ -199,11 +200,13 @@ fn measure(
     Ok(())
 }
 
-/// Fits a profile to what a sweep measured.
+/// Fits a profile to what a sweep measured. A `prior` says which GPU, model, precision and placement it is of; what the
+/// sweep says little of stays near it.
 ///
 /// # Errors
-/// A machine that drifted too much, too little measured, or a profile that cannot be simulated.
-pub fn fit(swept: &Swept, name: &str) -> Result<Calibration, SweepError> {
+/// A machine that drifted too much, too little measured, or a profile that cannot be simulated or is faster than the
+/// prior's GPU can be.
+pub fn fit(swept: &Swept, name: &str, prior: Option<&Profile>) -> Result<Calibration, SweepError> {
     let drift = Drift::of(&swept.references)?;
     let mut rows = swept.rows.clone();
     drift.divide_out(&mut rows);
@@ -215,12 +218,17 @@ pub fn fit(swept: &Swept, name: &str) -> Result<Calibration, SweepError> {
         ));
     }
     let unsolved = || SweepError::Unusable("the measurements: found none that can be fitted".to_owned());
-    let solved = solve(&rows, &scheduler).ok_or_else(unsolved)?;
+    let solved = solve(&rows, &scheduler, prior).ok_or_else(unsolved)?;
     let front_end = form::Form::front_end(&solved.fit.coefficients)?;
     let front_end_us = |tokens| 1e6 * front_end.ingest(tokens).map_or(0.0, |time| time.seconds());
     let steps_waited = steps_waited(&rows, front_end_us);
     scheduler.async_scheduling = steps_waited.is_none_or(|steps| steps > 1.0);
     let mut profile = describe(swept, &solved, &rows, scheduler, name)?;
+    profile.uncertainty = Some(solved.uncertainty(&rows, prior));
+    if let Some(prior) = prior {
+        of_its_hardware(&mut profile, prior);
+    }
+    possible(&profile)?;
     let mut misfit = None;
     if !swept.loaded.is_empty() {
         let fitted = posterior::fit(&profile, &swept.loaded)
@@ -229,6 +237,7 @@ pub fn fit(swept: &Swept, name: &str) -> Result<Calibration, SweepError> {
         profile.front_end = fitted.profile.front_end;
         profile.uncertainty = fitted.profile.uncertainty;
         misfit = Some(fitted.misfit);
+        possible(&profile)?;
     }
     let judged = solved.judge(&rows);
     let provenance = &mut profile.provenance;
@@ -239,6 +248,27 @@ pub fn fit(swept: &Swept, name: &str) -> Result<Calibration, SweepError> {
     provenance.expected_relative_error = Some(rounded(worst.max(0.005), 2).min(10.0));
     profile.provenance.residuals = loaded_residuals(&profile, &swept.loaded);
     Ok(Calibration { profile, judged, drift, graphs: solved.graphs, steps_waited, misfit })
+}
+
+/// Puts into a profile what a prior says that cannot be seen from outside.
+fn of_its_hardware(profile: &mut Profile, prior: &Profile) {
+    profile.gpu.clone_from(&prior.gpu);
+    profile.step_time.hardware.clone_from(&prior.step_time.hardware);
+    profile.model_id.clone_from(&prior.model_id);
+    profile.model_revision.clone_from(&prior.model_revision);
+    profile.precision.clone_from(&prior.precision);
+    (profile.tp, profile.pp) = (prior.tp, prior.pp);
+    profile.provenance.method += &format!(", with the prior {}", prior.name);
+    profile.provenance.sources.extend(prior.provenance.sources.iter().take(98).cloned());
+}
+
+/// Refuses a profile that is faster than the GPU that it names.
+fn possible(profile: &Profile) -> Result<(), SweepError> {
+    profile.check_bound().map_err(|error| {
+        SweepError::Unusable(format!(
+            "the calibrated profile: {error}; the prior may be of another GPU, model, precision or degree than the engine"
+        ))
+    })
 }
 
 /// What the profile makes of the loaded points.
@@ -285,7 +315,7 @@ fn describe(
             rows: (1, visited(|row| row.rows)),
             context_tokens: (1, swept.longest.max(1)),
         },
-        uncertainty: Some(solved.uncertainty(rows)),
+        uncertainty: None,
         scheduler,
         provenance: Provenance {
             method: format!(

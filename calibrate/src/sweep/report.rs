@@ -46,7 +46,7 @@ fn write(out: &mut String, swept: &Swept, calibration: &Calibration) -> std::fmt
     }
     writeln!(out, "\n## Factors\n\n| part | standard deviation | |\n|---|---|---|")?;
     for factor in profile.uncertainty.iter().flat_map(|uncertainty| &uncertainty.factors) {
-        let verdict = if factor.identified() { "identified" } else { "the data say little" };
+        let verdict = if factor.identified() { "identified" } else { "the data say little: about as before" };
         writeln!(out, "| {} | {:.2} % | {verdict} |", factor.knob.word(), 100.0 * factor.sd())?;
     }
     if let Some(misfit) = calibration.misfit {

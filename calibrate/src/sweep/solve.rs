@@ -2,11 +2,12 @@
 
 use super::data::{Kind, Measurement, median};
 use super::form::Form;
+use super::prior;
 use crate::least_squares::{Fit, Row, fit_weighted};
 use nalgebra::{Cholesky, DMatrix, DVector};
 use scaleproof_sim::engine::EngineConfig;
 use scaleproof_sim::profile::uncertainty::{Factor, Knob, Uncertainty};
-use scaleproof_sim::profile::{FitError, rounded};
+use scaleproof_sim::profile::{FitError, Profile, rounded};
 
 /// The steps' costs.
 #[derive(Clone, Debug)]
@@ -39,16 +40,14 @@ impl Judged {
 }
 
 /// What the form of the model may miss in any step, as a share.
-const MODEL_SD: f64 = 0.003;
-/// Standard deviation of a factor's logarithm before a sweep.
-const PRIOR_SD: f64 = 0.5;
+pub(super) const MODEL_SD: f64 = 0.003;
 
 /// Fits both forms, and takes the one with the smaller n ln(cost) + k ln(n) of n rows and k coefficients (Schwarz's
-/// criterion, 1978). None if there is nothing to fit.
+/// criterion, 1978). Both are held to a prior, if there is one. None if there is nothing to fit.
 #[must_use]
-pub fn solve(rows: &[Measurement], scheduler: &EngineConfig) -> Option<Solved> {
-    let plain = solve_form(rows, scheduler, false)?;
-    let Some(graphs) = solve_form(rows, scheduler, true) else { return Some(plain) };
+pub fn solve(rows: &[Measurement], scheduler: &EngineConfig, prior: Option<&Profile>) -> Option<Solved> {
+    let plain = solve_form(rows, scheduler, false, prior)?;
+    let Some(graphs) = solve_form(rows, scheduler, true, prior) else { return Some(plain) };
     let criterion = |solved: &Solved| {
         let (cost, count) = solved.cost(rows, &graphs.spreads);
         let n = count as f64;
@@ -58,7 +57,12 @@ pub fn solve(rows: &[Measurement], scheduler: &EngineConfig) -> Option<Solved> {
     Some(if with_graphs { graphs } else { plain })
 }
 
-fn solve_form(rows: &[Measurement], scheduler: &EngineConfig, graphs: bool) -> Option<Solved> {
+fn solve_form(
+    rows: &[Measurement],
+    scheduler: &EngineConfig,
+    graphs: bool,
+    prior: Option<&Profile>,
+) -> Option<Solved> {
     let form = Form::new(scheduler, graphs, rows);
     let usable = |row: &&Measurement| !row.held_out && row.time_us > 0.0;
     let pairs: Vec<(&Measurement, Row)> = rows
@@ -66,9 +70,13 @@ fn solve_form(rows: &[Measurement], scheduler: &EngineConfig, graphs: bool) -> O
         .filter(usable)
         .filter_map(|row| Some((row, Row { features: form.features(row)?, target: row.time_us })))
         .collect();
-    let fitted: Vec<Row> = pairs.iter().map(|(_, row)| row.clone()).collect();
+    let held = prior.map(|prior| prior::rows(&form, prior)).unwrap_or_default();
+    let fitted: Vec<Row> =
+        pairs.iter().map(|(_, row)| row).chain(held.iter().map(|(row, _)| row)).cloned().collect();
+    let of_prior = held.iter().map(|(_, weight)| *weight);
     // First all alike, then each by how far its kind spreads about that.
-    let first = fit_weighted(&fitted, &vec![1.0; fitted.len()])?;
+    let alike: Vec<f64> = pairs.iter().map(|_| 1.0).chain(of_prior.clone()).collect();
+    let first = fit_weighted(&fitted, &alike)?;
     let error = |row: &Row| first.predict(&row.features) / row.target - 1.0;
     let spread = |kind: Kind| {
         let of_kind = pairs.iter().filter(|(m, _)| m.kind == kind);
@@ -76,7 +84,8 @@ fn solve_form(rows: &[Measurement], scheduler: &EngineConfig, graphs: bool) -> O
         1.4826 * median(&errors).unwrap_or(0.0)
     };
     let spreads = [Kind::Prompt, Kind::Decode, Kind::Mixed].map(|kind| (kind, spread(kind))).to_vec();
-    let weights: Vec<f64> = pairs.iter().map(|(row, _)| (MODEL_SD / sd(row, &spreads)).powi(2)).collect();
+    let measured = pairs.iter().map(|(row, _)| (MODEL_SD / sd(row, &spreads)).powi(2));
+    let weights: Vec<f64> = measured.chain(of_prior).collect();
     let fit = fit_weighted(&fitted, &weights)?;
     Some(Solved { form, fit, graphs, spreads })
 }
@@ -116,9 +125,12 @@ impl Solved {
     /// The joint uncertainty of the factors: with f the logarithms of the factors and C the shares of each row's time
     /// that they scale, C f is normal about the residuals.
     #[must_use]
-    pub fn uncertainty(&self, rows: &[Measurement]) -> Uncertainty {
+    pub fn uncertainty(&self, rows: &[Measurement], prior: Option<&Profile>) -> Uncertainty {
         let width = Knob::ALL.len();
-        let mut gram = DMatrix::from_diagonal(&DVector::from_element(width, PRIOR_SD.powi(-2)));
+        let unknown = |i: usize| prior::deviations(prior)[i];
+        let diagonal =
+            |power| DMatrix::from_diagonal(&DVector::from_fn(width, |i, _| unknown(i).0.powi(power)));
+        let mut gram = prior::covariance(prior).try_inverse().unwrap_or_else(|| diagonal(-2));
         let judged = self.judge(rows);
         let fitted = || judged.iter().filter(|judged| !judged.row.held_out);
         let errors: Vec<f64> = fitted().map(|judged| judged.relative_error().abs()).collect();
@@ -132,11 +144,10 @@ impl Solved {
             gram += &shares * shares.transpose() / (sd * sd);
         }
         let covariance = gram.try_inverse().and_then(Cholesky::new).map(|cholesky| cholesky.l());
-        let deviations =
-            covariance.unwrap_or_else(|| DMatrix::from_diagonal(&DVector::from_element(width, PRIOR_SD)));
+        let deviations = covariance.unwrap_or_else(|| diagonal(1));
         let factor = |i: usize| Factor {
             knob: Knob::ALL[i],
-            prior_sd: PRIOR_SD,
+            prior_sd: rounded(unknown(i).1, 4),
             deviations: (0..=i).map(|j| rounded(deviations[(i, j)], 4)).collect(),
         };
         Uncertainty { factors: (0..width).map(factor).collect() }

@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::recovery::compare;
-use crate::simulated::{Noise, SimulatedEngine};
+use crate::simulated::{Quirks, SimulatedEngine};
 use crate::testing::engine;
+use scaleproof_sim::profile::uncertainty::{Correction, Knob};
 use scaleproof_sim::step_time::BatchShape;
 
 struct Quiet;
@@ -29,9 +30,9 @@ fn small() -> Profile {
 
 #[test]
 fn a_hidden_engine_is_found_from_outside() {
-    let noise = Noise { step_sd: 0.02, seed: 5, ..Noise::default() };
+    let quirks = Quirks { step_sd: 0.02, seed: 5, ..Quirks::default() };
     let truth = small();
-    let mut hidden = SimulatedEngine::new(truth.clone(), noise).hiding_its_blocks();
+    let mut hidden = SimulatedEngine::alone(truth.clone(), quirks).telling_tokens().hiding_its_blocks();
     let swept = sweep(&mut hidden, &settings(120.0), &mut Quiet).unwrap();
     assert!(swept.spent_s < 140.0, "{}", swept.spent_s);
     let found = &swept.found.scheduler;
@@ -39,17 +40,17 @@ fn a_hidden_engine_is_found_from_outside() {
     assert_eq!(found.max_num_batched_tokens, 1536);
     assert!(found.enable_prefix_caching);
     assert!((f64::from(found.num_blocks) / 3001.0 - 1.0).abs() < 0.01, "{}", found.num_blocks);
-    let calibration = fit(&swept, "found").unwrap();
+    let calibration = fit(&swept, "found", None).unwrap();
     assert_eq!(calibration.profile.scheduler.async_scheduling, truth.scheduler.async_scheduling);
     for error in &calibration.profile.provenance.fit_errors {
         // A single step varies by 2 %.
         assert!(error.median_relative < 0.03, "{error:?}");
     }
-    let compared = compare(&hidden, noise, swept.spent_s, &calibration.profile).unwrap();
+    let compared = compare(&truth, quirks, swept.spent_s, &calibration.profile).unwrap();
     let missed: Vec<_> = compared.iter().filter(|row| !row.met()).collect();
     assert!(missed.is_empty(), "{missed:#?}");
     let stored = Swept::from_json("s.json", &swept.to_json().to_string()).unwrap();
-    let again = fit(&stored, "found").unwrap().profile.step_time;
+    let again = fit(&stored, "found", None).unwrap().profile.step_time;
     let shape = BatchShape { tokens: 20, rows: 20, sampled: 20, decode_context: 9000, ..Default::default() };
     let times =
         [again, calibration.profile.step_time.clone()].map(|model| model.duration(&shape, true).unwrap());
@@ -63,6 +64,38 @@ fn a_hidden_engine_is_found_from_outside() {
 }
 
 #[test]
+fn a_prior_names_the_gpu_and_a_profile_that_is_faster_is_refused() {
+    let mut prior = engine();
+    prior.scheduler = small().scheduler;
+    prior.step_time = prior.step_time.on(&prior.scheduler);
+    let slower = Correction { factors: vec![(Knob::Weights, 1.2), (Knob::FrontEnd, 1.5)] };
+    let truth = prior.corrected(&slower).unwrap();
+    let quirks = Quirks { step_sd: 0.01, seed: 3, ..Quirks::default() };
+    let mut hidden = SimulatedEngine::alone(truth.clone(), quirks).telling_tokens();
+    let swept = sweep(&mut hidden, &settings(60.0), &mut Quiet).unwrap();
+    let found = fit(&swept, "found", Some(&prior)).unwrap().profile;
+    assert_eq!((&found.gpu, &found.precision, found.tp), (&prior.gpu, &prior.precision, prior.tp));
+    assert_eq!(found.step_time.hardware, prior.step_time.hardware);
+    let shape = BatchShape { tokens: 8, rows: 8, sampled: 8, decode_context: 4000, ..Default::default() };
+    let times = [&found, &truth].map(|profile| profile.step_time.step_us(&shape, true));
+    assert!((times[0] / times[1] - 1.0).abs() < 0.02, "{times:?}");
+    let read = Profile::parse("found.yaml", &found.to_yaml(&[])).unwrap();
+    assert_eq!(read.gpu, prior.gpu);
+    // A GPU whose memory is a third as fast cannot have done that.
+    let hardware = prior.step_time.hardware.as_mut().unwrap();
+    hardware.hbm_bytes_per_s /= 3.0;
+    let error = fit(&swept, "found", Some(&prior)).unwrap_err().to_string();
+    for words in [
+        "faster than its GPU: found ",
+        " of the bound, for a step of ",
+        "expected at least the ",
+        "the prior may be",
+    ] {
+        assert!(error.contains(words), "{words}: {error}");
+    }
+}
+
+#[test]
 fn a_stored_sweep_that_is_damaged_is_refused() {
     let fault = |text: &str| Swept::from_json("s.json", text).unwrap_err();
     assert!(fault("{").starts_with("s.json: found no JSON"));
@@ -73,10 +106,10 @@ fn a_stored_sweep_that_is_damaged_is_refused() {
 
 #[test]
 fn an_engine_that_drifts_away_is_refused() {
-    let noise = Noise { drift_per_hour: 40.0, ..Noise::default() };
-    let mut hidden = SimulatedEngine::new(small(), noise);
+    let quirks = Quirks { drift_per_hour: 40.0, ..Quirks::default() };
+    let mut hidden = SimulatedEngine::alone(small(), quirks).telling_tokens();
     let swept = sweep(&mut hidden, &settings(60.0), &mut Quiet).unwrap();
-    let error = fit(&swept, "found").unwrap_err().to_string();
+    let error = fit(&swept, "found", None).unwrap_err().to_string();
     assert!(error.contains("the reference point") && error.contains("expected at most 30 %"), "{error}");
 }
 
@@ -95,7 +128,7 @@ fn a_sweep_ends_when_the_user_stops_it_and_too_short_a_time_is_refused() {
             self.0 == 0
         }
     }
-    let engine = || SimulatedEngine::new(small(), Noise::default());
+    let engine = || SimulatedEngine::alone(small(), Quirks::default()).telling_tokens();
     let stopped = sweep(&mut engine(), &settings(60.0), &mut After(1, true)).unwrap_err();
     assert_eq!(stopped, SweepError::Stopped, "nothing to keep yet");
     let kept = sweep(&mut engine(), &settings(60.0), &mut After(10, false)).unwrap();

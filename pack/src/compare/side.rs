@@ -146,6 +146,15 @@ impl Side {
         in_scope.fold((0, 0), |(all, ok), attempt| (all + 1, ok + u64::from(attempt.ok)))
     }
 
+    /// Every metric: scope after scope (all attempts, then the classes by name), each in the order of [`Metric::all`].
+    ///
+    /// [`Metric::all`]: super::Metric::all
+    #[must_use]
+    pub fn metrics(&self) -> Vec<Option<f64>> {
+        let positions: Vec<u32> = (0u32..).take(self.attempts.len()).collect();
+        Sorted::new(self, &positions).evaluate(&vec![1; positions.len()])
+    }
+
     /// The names of its classes, in order.
     pub(super) fn classes(&self) -> impl Iterator<Item = &str> {
         self.cutoffs.iter().map(|class| class.name.as_str())

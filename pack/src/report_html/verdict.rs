@@ -50,7 +50,7 @@ pub fn verdict_html(input: &VerdictPage<'_>) -> String {
     );
     body +=
         &format!("<h2>Capacity</h2>\n<p>{}</p>\n{}", escape(&verdict.scale_out.statement), fleets(verdict));
-    body += "<h2>Predicted and measured</h2>\n<p>Bars are 95 % intervals.</p>\n<div class=\"pictures\">\n";
+    body += "<h2>Predicted and measured</h2>\n<p>Bars are 95 % intervals; those of the prediction cover seeds and the profile's own uncertainty.</p>\n<div class=\"pictures\">\n";
     body += &curves(input);
     body += "</div>\n<h2>Distributions</h2>\n<p>On the dotted diagonal both are the same.</p>\n<div class=\"pictures\">\n";
     body += &quantile_plots(&verdict.shapes);
@@ -78,7 +78,12 @@ fn fleets(verdict: &Verdict) -> String {
     Table::of(&verdict.scale_out.fleets)
         .key("replicas", |f| f.replicas.to_string())
         .key("capacity predicted, requests/s", |f| rate(f.predicted_rps))
+        .column("over draws of the profile", |f| {
+            f.predicted_range_rps
+                .map_or(NONE.to_owned(), |(low, high)| format!("{} to {}", number(low), number(high)))
+        })
         .key("measured", |f| rate(f.measured_rps))
+        .key("standing", |f| f.standing.words().to_owned())
         .key("repeats that pass, by rate", passing)
         .html("Capacity of each fleet")
 }
@@ -224,8 +229,8 @@ fn rule(verdict: &Verdict) -> String {
     let causes: Vec<(String, String)> =
         RULES.iter().map(|(place, shows)| (place.word().to_owned(), (*shows).to_owned())).collect();
     format!(
-        "<h2>The rule</h2>\n<p>Confirmed: every metric is shown inside its tolerance. Refuted: some metric is shown outside, \
-         with p-values adjusted for all of them. Otherwise inconclusive.</p>\n{}<h2>How causes are found</h2>\n{}",
+        "<h2>The rule</h2>\n<p>Confirmed: every metric is shown inside its tolerance. Refuted: some metric is shown outside, and by \
+         more than the profile's own uncertainty makes it, with p-values adjusted for all of them. Otherwise inconclusive.</p>\n{}<h2>How causes are found</h2>\n{}",
         pairs("The rule", ["tolerance", "value"], &rows),
         pairs("Causes", ["part", "what shows it"], &causes)
     )

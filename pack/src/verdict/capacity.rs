@@ -1,10 +1,12 @@
-//! Whether the same rates pass, at each size of the fleet, and whether capacity grows with the fleet.
+//! Whether the same rates pass, at each size of the fleet.
 
 use super::Tolerance;
-use super::measure::{Pair, Point, Run};
+use super::draws::Drawn;
+use super::measure::{Pair, Point};
+use super::scale::Standing;
+use super::signs::{judgements, passing, trends};
 use crate::capacity::{Judgement, capacity};
 use crate::report::Report;
-use crate::trend;
 use serde::Serialize;
 
 /// How two capacities compare, at the resolution of the tested rates.
@@ -15,10 +17,24 @@ pub enum Agreement {
     Same,
     /// Another one, with confidence.
     Different,
-    /// Another one, or another queue trend, but the repeats do not show that it is more than chance.
+    /// Another one, or another queue trend, but the repeats do not show that it is more than chance and what the profile's
+    /// own uncertainty leaves possible.
     Open,
     /// There was no live fleet of this size.
     Unmeasured,
+}
+
+/// A fleet that was predicted at a rate and not measured.
+#[derive(Clone, Debug)]
+pub struct Unmeasured {
+    /// Replicas.
+    pub replicas: u32,
+    /// The schedules' rate, in requests per second.
+    pub offered_rps: f64,
+    /// The predicted reports, a repeat each.
+    pub reports: Vec<Report>,
+    /// Engines drawn from the profile's uncertainty.
+    pub draws: Vec<Drawn>,
 }
 
 /// One tested rate of a fleet: in how many repeats each side passes and grows a queue.
@@ -49,10 +65,15 @@ pub struct FleetCapacity {
     pub replicas: u32,
     /// The highest rate that was predicted to pass; null if none.
     pub predicted_rps: Option<f64>,
+    /// The least and the greatest such rate of the engines drawn from the profile's uncertainty, 0 for none; null without
+    /// draws.
+    pub predicted_range_rps: Option<(f64, f64)>,
     /// The highest rate that passed; null if none, or if nothing was measured.
     pub measured_rps: Option<f64>,
     /// How they compare.
     pub agreement: Agreement,
+    /// What has been shown of this size, by every metric.
+    pub standing: Standing,
     /// The step to the next tested rate, as a share of the predicted capacity: no difference smaller than this is seen.
     pub resolution: Option<f64>,
     /// The tested rates, rising.
@@ -76,7 +97,7 @@ impl FleetCapacity {
                 shown(self.predicted_rps),
                 shown(self.measured_rps),
                 if self.agreement == Agreement::Open {
-                    "; the repeats do not show that it is more than chance"
+                    "; the repeats do not show that it is more than chance and the profile's own uncertainty"
                 } else {
                     ""
                 }
@@ -115,98 +136,23 @@ impl RateResult {
     }
 }
 
-/// Capacity over the fleets.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ScaleOut {
-    /// The fleets, rising.
-    pub fleets: Vec<FleetCapacity>,
-    /// Whether capacity per replica is predicted to be the same at every size; null for one size.
-    pub predicted_linear: Option<bool>,
-    /// The same as measured; null unless two sizes were.
-    pub measured_linear: Option<bool>,
-    /// What has and what has not been validated.
-    pub statement: String,
-}
-
-/// The sign tests of each point: of the gates and of the queue's trend. Two-sided, over the repeats in which the sides
-/// disagree.
-pub(super) fn sign_tests(points: &[&Point]) -> Vec<f64> {
-    let tests = |point: &&Point| [p_of_signs(point, passing), p_of_signs(point, trends)];
-    points.iter().flat_map(tests).collect()
-}
-
-/// Whether each side passes its gates. Where a side's queue trend is not known, as of an engine that shows no queue, both
-/// are taken without that gate.
-fn passing(pair: &Pair) -> (bool, bool) {
-    let (a, b) = judgements(pair);
-    (a.pass, b.pass)
-}
-
-fn judgements(pair: &Pair) -> (Judgement, Judgement) {
-    let known = trends_known(pair);
-    let judged = |run: &Run| {
-        let mut judged = Judgement::of(&run.report);
-        if !known {
-            judged.failing_gates.retain(|gate| gate != "queue_trend");
-            judged.pass = judged.failing_gates.is_empty();
-        }
-        judged
-    };
-    (judged(&pair.predicted), judged(&pair.measured))
-}
-
-/// Whether the queue's trend is known on both sides.
-pub(super) fn trends_known(pair: &Pair) -> bool {
-    let known = |run: &Run| run.report.queue_trend != trend::Verdict::Undetermined;
-    known(&pair.predicted) && known(&pair.measured)
-}
-
-/// Whether each side's queue grows; neither does where one is not known.
-fn trends(pair: &Pair) -> (bool, bool) {
-    let grows = |run: &Run| run.report.queue_trend == trend::Verdict::Growing;
-    if trends_known(pair) { (grows(&pair.predicted), grows(&pair.measured)) } else { (false, false) }
-}
-
-fn p_of_signs(point: &Point, of: fn(&Pair) -> (bool, bool)) -> f64 {
-    let count = |way: (bool, bool)| point.pairs.iter().filter(|pair| of(pair) == way).count();
-    match (count((true, false)), count((false, true))) {
-        (0, 0) => 1.0,
-        // Both ways: no more than chance.
-        (a, b) if a > 0 && b > 0 => 1.0,
-        (a, b) => (2.0 * 0.5f64.powi((a + b).min(1000) as i32)).min(1.0),
-    }
-}
-
-/// The capacities of all fleets; `adjusted` has the [`sign_tests`] after adjustment.
-pub(super) fn scale_out(
+/// The capacities of all fleets; `adjusted` has the points' sign tests after adjustment.
+pub(super) fn fleets(
     points: &[&Point],
-    predicted_only: &[(u32, f64, Report)],
+    unmeasured: &[Unmeasured],
     adjusted: &[f64],
     rule: &Tolerance,
-) -> ScaleOut {
+) -> Vec<FleetCapacity> {
     let mut sizes: Vec<u32> = points.iter().map(|point| point.replicas).collect();
-    sizes.extend(predicted_only.iter().map(|(replicas, ..)| *replicas));
+    sizes.extend(unmeasured.iter().map(|point| point.replicas));
     sizes.sort_unstable();
     sizes.dedup();
     let fleet = |&replicas: &u32| {
         let own = points.iter().zip(adjusted.chunks(2)).filter(|(point, _)| point.replicas == replicas);
         let own: Vec<(&Point, &[f64])> = own.map(|(point, p)| (*point, p)).collect();
-        if own.is_empty() { unmeasured(replicas, predicted_only) } else { measured(replicas, &own, rule) }
+        if own.is_empty() { predicted_only(replicas, unmeasured) } else { measured(replicas, &own, rule) }
     };
-    let fleets: Vec<FleetCapacity> = sizes.iter().map(fleet).collect();
-    let linear = |of: fn(&FleetCapacity) -> Option<f64>, fleets: &[&FleetCapacity]| {
-        let each: Option<Vec<f64>> =
-            fleets.iter().map(|fleet| Some(of(fleet)? / f64::from(fleet.replicas))).collect();
-        let each = each.filter(|each| each.len() > 1)?;
-        Some(each.iter().all(|value| (value / each[0] - 1.0).abs() < 1e-6))
-    };
-    let all: Vec<&FleetCapacity> = fleets.iter().collect();
-    let live: Vec<&FleetCapacity> =
-        fleets.iter().filter(|fleet| fleet.agreement != Agreement::Unmeasured).collect();
-    let measured_linear = linear(|fleet| fleet.measured_rps, &live);
-    let predicted_linear = linear(|fleet| fleet.predicted_rps, &all);
-    let statement = statement(&fleets, measured_linear, predicted_linear);
-    ScaleOut { predicted_linear, measured_linear, statement, fleets }
+    sizes.iter().map(fleet).collect()
 }
 
 fn measured(replicas: u32, own: &[(&Point, &[f64])], rule: &Tolerance) -> FleetCapacity {
@@ -229,8 +175,33 @@ fn measured(replicas: u32, own: &[(&Point, &[f64])], rule: &Tolerance) -> FleetC
         (false, true) => Agreement::Same,
         (false, false) => Agreement::Open,
     };
-    let resolution = resolution(predicted_rps, rates.iter().map(|rate| rate.offered_rps));
-    FleetCapacity { replicas, predicted_rps, measured_rps, agreement, resolution, rates }
+    let draws: Vec<(f64, &[Drawn])> =
+        own.iter().map(|(point, _)| (point.offered_rps, point.draws.as_slice())).collect();
+    FleetCapacity {
+        replicas,
+        predicted_rps,
+        predicted_range_rps: range(&draws),
+        measured_rps,
+        agreement,
+        // Until all its metrics have been looked at.
+        standing: Standing::Undecided,
+        resolution: resolution(predicted_rps, rates.iter().map(|rate| rate.offered_rps)),
+        rates,
+    }
+}
+
+/// The least and the greatest capacity of the engines that were drawn at all of a fleet's rates.
+fn range(points: &[(f64, &[Drawn])]) -> Option<(f64, f64)> {
+    let count = points.iter().map(|(_, draws)| draws.len()).min()?;
+    let of_one = |draw: usize| {
+        let judged: Vec<(f64, Judgement)> =
+            points.iter().map(|(rps, draws)| (*rps, draws[draw].judgement.clone())).collect();
+        capacity(&judged).capacity_rps.unwrap_or(0.0)
+    };
+    let all = (0..count).map(of_one);
+    all.fold(None, |range: Option<(f64, f64)>, rps| {
+        Some(range.map_or((rps, rps), |(low, high)| (low.min(rps), high.max(rps))))
+    })
 }
 
 fn rate(point: &Point, adjusted: &[f64]) -> RateResult {
@@ -247,15 +218,23 @@ fn rate(point: &Point, adjusted: &[f64]) -> RateResult {
     }
 }
 
-fn unmeasured(replicas: u32, predicted_only: &[(u32, f64, Report)]) -> FleetCapacity {
-    let own = predicted_only.iter().filter(|(size, ..)| *size == replicas);
-    let runs: Vec<_> = own.map(|(_, rps, report)| (*rps, Judgement::of(report))).collect();
+fn predicted_only(replicas: u32, unmeasured: &[Unmeasured]) -> FleetCapacity {
+    let own: Vec<&Unmeasured> = unmeasured.iter().filter(|point| point.replicas == replicas).collect();
+    let judged = |point: &&Unmeasured| {
+        let rps = point.offered_rps;
+        point.reports.iter().map(move |report| (rps, Judgement::of(report))).collect::<Vec<_>>()
+    };
+    let runs: Vec<(f64, Judgement)> = own.iter().flat_map(judged).collect();
     let predicted_rps = capacity(&runs).capacity_rps;
+    let draws: Vec<(f64, &[Drawn])> =
+        own.iter().map(|point| (point.offered_rps, point.draws.as_slice())).collect();
     FleetCapacity {
         replicas,
         predicted_rps,
+        predicted_range_rps: range(&draws),
         measured_rps: None,
         agreement: Agreement::Unmeasured,
+        standing: Standing::Unmeasured,
         resolution: resolution(predicted_rps, runs.iter().map(|(rps, _)| *rps)),
         rates: Vec::new(),
     }
@@ -265,33 +244,4 @@ fn resolution(capacity_rps: Option<f64>, rates: impl Iterator<Item = f64>) -> Op
     let capacity_rps = capacity_rps?;
     let above = rates.filter(|rps| *rps > capacity_rps).min_by(f64::total_cmp)?;
     Some(above / capacity_rps - 1.0)
-}
-
-fn statement(fleets: &[FleetCapacity], measured: Option<bool>, predicted: Option<bool>) -> String {
-    let list = |unmeasured: bool| {
-        let own = fleets.iter().filter(|fleet| (fleet.agreement == Agreement::Unmeasured) == unmeasured);
-        own.map(|fleet| fleet.replicas.to_string()).collect::<Vec<_>>().join(", ")
-    };
-    let (live, missing) = (list(false), list(true));
-    let mut text = format!(
-        "Validated against live replicas: fleets of {}.",
-        if live.is_empty() { "no size" } else { &live }
-    );
-    if !missing.is_empty() {
-        text += &format!(
-            " Not validated: fleets of {missing}, for which there were not as many live replicas; what is said of them is \
-             the simulator's prediction alone."
-        );
-    }
-    let linear = |holds: bool| if holds { "the same at every size" } else { "not the same at every size" };
-    if let Some(holds) = measured {
-        text += &format!(
-            " Measured capacity per replica is {}, at the resolution of the tested rates.",
-            linear(holds)
-        );
-    }
-    if let Some(holds) = predicted {
-        text += &format!(" Predicted capacity per replica is {}.", linear(holds));
-    }
-    text
 }

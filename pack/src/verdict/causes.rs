@@ -50,10 +50,18 @@ impl Place {
 pub const RULES: [(Place, &str); 8] = [
     (
         Place::KvBlocks,
-        "the engine has another number of KV blocks than the profile, or preempts more or less under load",
+        "the engine says another number of KV blocks than the profile; or it preempts more or less under load, which comes \
+         after the router, since that may bring it about",
     ),
-    (Place::Cache, "the share of prompt tokens found in the prefix cache differs"),
-    (Place::Router, "the most loaded replica has another share of the requests than predicted"),
+    (
+        Place::Cache,
+        "the engine says that its prefix cache is off; or the share of prompt tokens found in it differs, which comes after \
+         the router as well",
+    ),
+    (
+        Place::Router,
+        "the most loaded replica has another share of the requests, or of what is in flight, than predicted",
+    ),
     (Place::StepTime, "TPOT differs at the lowest rate, where hardly anything waits or is batched"),
     (Place::Network, "TTFT differs at the lowest rate by about what the response's headers took"),
     (Place::FrontEnd, "TTFT differs at the lowest rate by the same time for every class, and TPOT does not"),
@@ -93,7 +101,18 @@ struct Signals<'a> {
     lowest: f64,
 }
 
-/// The causes that the data show, in the order of [`RULES`].
+/// What is seen only by how the engine behaves, in the order in which it is asked.
+const SYMPTOMS: [Place; 7] = [
+    Place::KvBlocks,
+    Place::Cache,
+    Place::StepTime,
+    Place::Network,
+    Place::FrontEnd,
+    Place::Prefill,
+    Place::Scheduling,
+];
+
+/// The causes that the data show, the likeliest first.
 pub(super) fn causes(
     points: &[&Point],
     compared: &[Compared],
@@ -102,21 +121,29 @@ pub(super) fn causes(
     let load = |point: &&&Point| point.offered_rps / f64::from(point.replicas.max(1));
     let lowest = points.iter().map(|point| load(&point)).fold(f64::INFINITY, f64::min);
     let signals = Signals { points, compared, expected, facts, lowest };
+    // First what needs no symptom: what the engine says of itself, and how the load was shared. Symptoms may be theirs.
+    let found = [
+        (Place::KvBlocks, signals.blocks_told()),
+        (Place::Cache, signals.cache_told()),
+        (Place::Router, signals.router()),
+    ];
     let mut causes: Vec<Cause> = Vec::new();
-    for (place, _) in RULES {
+    causes
+        .extend(found.into_iter().filter_map(|(place, evidence)| Some(Cause { place, evidence: evidence? })));
+    let first = causes.first().map(|cause| cause.place);
+    let also = first.map(|place| format!("; the {} may bring it about", place.word())).unwrap_or_default();
+    for place in SYMPTOMS {
         let evidence = match place {
-            Place::KvBlocks => signals.kv_blocks(),
+            _ if causes.iter().any(|cause| cause.place == place) => None,
+            Place::KvBlocks => signals.preemptions(),
             Place::Cache => signals.cache(),
-            Place::Router => signals.router(),
             Place::StepTime => signals.step_time(),
+            Place::Scheduling => signals.scheduling().filter(|_| causes.is_empty()),
+            Place::Router => None,
             Place::Network | Place::FrontEnd | Place::Prefill => signals.first_token(place),
-            Place::Scheduling if causes.is_empty() => signals.scheduling(),
-            Place::Scheduling => None,
         };
-        causes.extend(evidence.map(|evidence| Cause { place, evidence }));
+        causes.extend(evidence.map(|evidence| Cause { place, evidence: evidence + &also }));
     }
-    // Shown by the engine's own counters, a cause needs no symptom; a symptom may be another cause's.
-    causes.sort_by_key(|cause| !matches!(cause.place, Place::KvBlocks | Place::Cache | Place::Router));
     causes
 }
 
@@ -138,12 +165,13 @@ impl Signals<'_> {
         low.first().or(self.clear(false, |m| m == metric).first()).copied()
     }
 
-    fn kv_blocks(&self) -> Option<String> {
-        if let (Some(expected), Some(measured)) = (self.expected.num_blocks, self.facts.num_blocks)
-            && (measured as f64 / expected as f64 - 1.0).abs() > BLOCKS_TOLERANCE
-        {
-            return Some(format!("a replica has {measured} KV blocks, {expected} in the profile"));
-        }
+    fn blocks_told(&self) -> Option<String> {
+        let (expected, measured) = (self.expected.num_blocks?, self.facts.num_blocks?);
+        let off = (measured as f64 / expected as f64 - 1.0).abs() > BLOCKS_TOLERANCE;
+        off.then(|| format!("a replica has {measured} KV blocks, {expected} in the profile"))
+    }
+
+    fn preemptions(&self) -> Option<String> {
         let preemptions = self.either(Metric::Preemptions)?;
         // An engine that finds less in its cache holds more blocks.
         if self.either(Metric::PrefixHitShare).is_some() {
@@ -155,6 +183,12 @@ impl Signals<'_> {
             preemptions.measured,
             preemptions.predicted
         ))
+    }
+
+    /// A cache that is off by the engine's own word, where hits show it.
+    fn cache_told(&self) -> Option<String> {
+        let off = self.facts.prefix_cache == Some(false) && self.expected.prefix_cache == Some(true);
+        self.cache().filter(|_| off)
     }
 
     fn cache(&self) -> Option<String> {

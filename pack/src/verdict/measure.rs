@@ -1,8 +1,10 @@
 //! Two runs of one schedule, and by how much each metric differs between them.
 
+use super::draws::{Changes, Drawn};
 use super::statistics::Cell;
 use super::tolerance::is_relative;
 use crate::compare::{self, Level, Metric, Options, Replicated, Side, percentile_interval};
+use crate::interval::{mean_ci95, normal_quantile};
 use crate::record::Record;
 use crate::report::Report;
 use crate::timeline::TimelineRow;
@@ -68,6 +70,11 @@ impl Run {
         Ok(Run { report, side, counters: counters(samples), by_replica, in_flight, headers_ms })
     }
 
+    /// Every metric as the client sees it, as [`Side::metrics`] has them.
+    pub(super) fn side_metrics(&self) -> Vec<Option<f64>> {
+        self.side.metrics()
+    }
+
     /// The sorted latencies of a scope, in milliseconds: 0 for all attempts, then the classes by name.
     pub(super) fn latencies(&self, quantity: compare::Quantity, scope: usize) -> Vec<f64> {
         self.side.latencies(quantity, scope)
@@ -106,9 +113,17 @@ pub struct Point {
     pub offered_rps: f64,
     /// The repeats.
     pub pairs: Vec<Pair>,
+    /// Engines drawn from the profile's uncertainty; none if it states none.
+    pub draws: Vec<Drawn>,
 }
 
 impl Point {
+    /// Replicas that were seen in any measured run: by whom the requests went to, or by their own metrics.
+    pub(super) fn seen(&self) -> usize {
+        let seen = |pair: &Pair| pair.measured.by_replica.len().max(pair.measured.in_flight.len());
+        self.pairs.iter().map(seen).max().unwrap_or(0)
+    }
+
     /// Whether the queue grows in most predicted runs: latencies then depend on how long the run was.
     pub(super) fn overloaded(&self) -> bool {
         let growing = |pair: &&Pair| pair.predicted.report.queue_trend == trend::Verdict::Growing;
@@ -133,6 +148,7 @@ pub(super) struct Measured {
     pub measured: f64,
     pub measured_ci95: Option<(f64, f64)>,
     pub cell: Cell,
+    pub changes: Changes,
 }
 
 /// Every metric of a point that can be judged.
@@ -155,11 +171,12 @@ pub(super) fn measure(point: &Point) -> Result<Vec<Measured>, String> {
             if !is_judged(point, metric, scope) {
                 continue;
             }
-            let repeats: Vec<&Replicated> =
-                replicated.iter().map(|all| &all[scope * metrics.len() + place]).collect();
+            let place = scope * metrics.len() + place;
+            let changes = Changes::of(&point.draws, metric, place);
+            let repeats: Vec<&Replicated> = replicated.iter().map(|all| &all[place]).collect();
             let found = match metric {
-                Metric::PrefixHitShare | Metric::Preemptions => counted(point, metric),
-                _ => over_repeats(metric, scope, &repeats, floor(point, metric, scope)),
+                Metric::PrefixHitShare | Metric::Preemptions => counted(point, metric, changes),
+                _ => over_repeats(metric, scope, &repeats, floor(point, metric, scope), changes),
             };
             measured.extend(found);
         }
@@ -199,13 +216,19 @@ fn floor(point: &Point, metric: Metric, scope: usize) -> f64 {
 }
 
 /// The difference of one repeat, as the tolerance measures it. None where it is not defined.
-fn difference(metric: Metric, predicted: f64, measured: f64) -> Option<f64> {
+pub(super) fn difference(metric: Metric, predicted: f64, measured: f64) -> Option<f64> {
     let difference = measured - predicted;
     let difference = if is_relative(metric) { difference / predicted } else { difference };
     difference.is_finite().then_some(difference)
 }
 
-fn over_repeats(metric: Metric, scope: usize, repeats: &[&Replicated], floor: f64) -> Option<Measured> {
+fn over_repeats(
+    metric: Metric,
+    scope: usize,
+    repeats: &[&Replicated],
+    floor: f64,
+    changes: Changes,
+) -> Option<Measured> {
     let both: Option<Vec<(f64, f64)>> = repeats.iter().map(|r| r.observed.0.zip(r.observed.1)).collect();
     let both = both.filter(|both| !both.is_empty())?;
     let differences: Option<Vec<f64>> = both.iter().map(|&(a, b)| difference(metric, a, b)).collect();
@@ -215,48 +238,58 @@ fn over_repeats(metric: Metric, scope: usize, repeats: &[&Replicated], floor: f6
     };
     let within = repeats.iter().map(variance).sum::<f64>() / repeats.len() as f64;
     let count = repeats.iter().map(|repeat| repeat.drawn.len()).min().unwrap_or(0);
-    let interval = |of: fn(&(f64, f64)) -> f64| {
+    let means = |of: fn(&(f64, f64)) -> f64| -> Vec<f64> {
         let mean = |i| repeats.iter().map(|repeat| of(&repeat.drawn[i])).sum::<f64>() / repeats.len() as f64;
-        percentile_interval((0..count).map(mean).collect())
+        (0..count).map(mean).collect()
     };
     let mean = |of: fn(&(f64, f64)) -> f64| both.iter().map(of).sum::<f64>() / both.len() as f64;
     Some(Measured {
         metric,
         scope,
         predicted: mean(|pair| pair.0),
-        predicted_ci95: interval(|pair| pair.0),
+        predicted_ci95: percentile_interval(changes.applied(means(|pair| pair.0))),
         measured: mean(|pair| pair.1),
-        measured_ci95: interval(|pair| pair.1),
+        measured_ci95: percentile_interval(means(|pair| pair.1)),
         cell: Cell { differences: differences?, within: within.max(floor) },
+        changes,
     })
 }
 
-/// Prefix hits and preemptions an attempt, by the replicas' own counters, which a live engine has too; its client does
-/// not see either. None where a side has no counters, and for hits where nothing was looked up.
-fn counted(point: &Point, metric: Metric) -> Option<Measured> {
-    let of = |run: &Run| {
-        let counters = run.counters?;
-        let (part, whole) = match metric {
-            Metric::PrefixHitShare => (counters.prefix_hits, counters.prefix_queries),
-            _ => (counters.preemptions, run.report.attempted),
-        };
-        Some(if whole > 0 { part as f64 / whole as f64 } else { 0.0 })
+/// Prefix hits a prompt token or preemptions an attempt, by the replicas' own counters, which a live engine has too; its
+/// client does not see either. None without counters; where nothing was looked up there are no hits.
+pub(super) fn counted_of(run: &Run, metric: Metric) -> Option<f64> {
+    let counters = run.counters?;
+    let (part, whole) = match metric {
+        Metric::PrefixHitShare => (counters.prefix_hits, counters.prefix_queries),
+        _ => (counters.preemptions, run.report.attempted),
     };
+    Some(if whole > 0 { part as f64 / whole as f64 } else { 0.0 })
+}
+
+fn counted(point: &Point, metric: Metric, changes: Changes) -> Option<Measured> {
+    let of = |run: &Run| counted_of(run, metric);
     let pairs = point.pairs.iter().map(|pair| of(&pair.predicted).zip(of(&pair.measured)));
     let both = pairs.collect::<Option<Vec<(f64, f64)>>>().filter(|both| !both.is_empty())?;
-    let interval =
-        |of: fn(&(f64, f64)) -> f64| crate::interval::mean_ci95(&both.iter().map(of).collect::<Vec<_>>());
+    let interval = |of: fn(&(f64, f64)) -> f64| mean_ci95(&both.iter().map(of).collect::<Vec<_>>());
     let mean = |of: fn(&(f64, f64)) -> f64| both.iter().map(of).sum::<f64>() / both.len() as f64;
+    let predicted_ci95 = interval(|pair| pair.0).and_then(|(low, high)| {
+        // A normal of this interval, at even steps of probability.
+        let sd = (high - low) / (2.0 * normal_quantile(0.975));
+        let quantile =
+            |i| low.midpoint(high) + sd * normal_quantile((f64::from(i) + 0.5) / REPLICATES as f64);
+        percentile_interval(changes.applied((0..REPLICATES as u32).map(quantile).collect()))
+    });
     Some(Measured {
         metric,
         scope: 0,
         predicted: mean(|pair| pair.0),
-        predicted_ci95: interval(|pair| pair.0),
+        predicted_ci95,
         measured: mean(|pair| pair.1),
         measured_ci95: interval(|pair| pair.1),
         cell: Cell {
             differences: both.iter().map(|(a, b)| b - a).collect(),
             within: floor(point, Metric::PrefixHitShare, 0),
         },
+        changes,
     })
 }

@@ -7,29 +7,35 @@
 //! - **confirmed**: *every* metric is shown to be inside its tolerance, each by a test of equivalence at
 //!   `confirmed_error`. To be wrong, all of them must be, so no correction is needed (an intersection-union test, Berger
 //!   1982).
-//! - **refuted**: *some* metric is shown to be outside. Each of many metrics could be by chance, so their p-values are
-//!   adjusted by Holm's method: all together err at most at `refuted_error`.
+//! - **refuted**: *some* metric is shown to be outside, and by more than the profile's own uncertainty moves it
+//!   ([`Drawn`]). Each of many metrics could be by chance, so their p-values are adjusted by Holm's method: all together err
+//!   at most at `refuted_error`.
 //! - **inconclusive**: neither, with what more would decide it; and whatever makes the measurement worthless.
 
 mod capacity;
 mod causes;
+mod draws;
 mod measure;
 mod more;
 mod plan;
 mod reference;
+mod scale;
 mod shapes;
+mod signs;
 mod statistics;
 #[cfg(test)]
 mod tests;
 mod tolerance;
 mod words;
 
-pub use capacity::{Agreement, FleetCapacity, RateResult, ScaleOut};
+pub use capacity::{Agreement, FleetCapacity, RateResult, Unmeasured};
 pub use causes::{Cause, Place, RULES};
+pub use draws::Drawn;
 pub use measure::{Pair, Point, Run};
 pub use more::More;
 pub use plan::{Plan, PlanRow, plan};
 pub use reference::Reference;
+pub use scale::{ScaleOut, Standing};
 pub use shapes::Shape;
 pub use tolerance::{KEYS, Tolerance, is_relative};
 
@@ -37,7 +43,7 @@ use crate::compare::Metric;
 use crate::experiment::EngineFacts;
 use measure::Measured;
 use serde::Serialize;
-use statistics::Estimate;
+use statistics::{Draws, Estimate};
 
 /// Repeats below which the spread between runs is not known well enough to confirm anything.
 pub const REPEATS_MIN: usize = 3;
@@ -103,7 +109,7 @@ pub struct Compared {
     pub metric: Metric,
     /// Mean over the repeats.
     pub predicted: f64,
-    /// 95 % interval of it.
+    /// 95 % interval of it, over seeds and over the profile's own uncertainty.
     pub predicted_ci95: Option<(f64, f64)>,
     /// Mean over the repeats.
     pub measured: f64,
@@ -119,11 +125,15 @@ pub struct Compared {
     pub degrees_of_freedom: f64,
     /// Standard deviation of the difference of one repeat.
     pub repeat_sd: f64,
+    /// What the profile's own uncertainty moves the predicted value by, in the unit of `difference`; 0 without draws.
+    pub parameters_sd: f64,
+    /// Draws that `parameters_sd` is of.
+    pub draws: usize,
     /// How far off it may be.
     pub tolerance: f64,
     /// P-value of being off by at least the tolerance.
     pub p_inside: f64,
-    /// P-value of being off by at most the tolerance, adjusted for all metrics.
+    /// P-value of being off by at most the tolerance and what the profile's uncertainty makes it, adjusted for all metrics.
     pub p_outside: f64,
     /// What it shows.
     pub finding: Finding,
@@ -134,8 +144,15 @@ impl Compared {
     /// once a model is refuted.
     #[must_use]
     pub fn is_clear(&self) -> bool {
-        let sure = self.estimate().p_outside(0.0) < 0.005;
+        let sure = self.estimate().p_outside(0.0, self.spread()) < 0.005;
         self.finding == Finding::Outside || sure && self.difference.abs() >= 0.5 * self.tolerance
+    }
+
+    /// Whether it would be outside if the profile's own uncertainty did not allow for as much: no repeat decides it.
+    #[must_use]
+    pub fn is_allowed_for(&self, refuted_error: f64) -> bool {
+        let alone = self.estimate().p_outside(self.tolerance, Draws::default());
+        self.finding == Finding::Open && self.draws > 0 && alone <= refuted_error
     }
 
     fn estimate(&self) -> Estimate {
@@ -145,6 +162,10 @@ impl Compared {
             standard_error: self.standard_error,
             degrees_of_freedom: self.degrees_of_freedom,
         }
+    }
+
+    fn spread(&self) -> Draws {
+        Draws { sd: self.parameters_sd, count: self.draws }
     }
 
     /// `+12.0 %` or `-1.3 points`.
@@ -205,8 +226,8 @@ pub struct Verdict {
 pub struct Evidence<'a> {
     /// The operating points, in any order.
     pub points: &'a [Point],
-    /// Fleets that were predicted but not measured, with their predicted reports by rate.
-    pub predicted_only: &'a [(u32, f64, crate::report::Report)],
+    /// Fleets that were predicted but not measured, by rate.
+    pub unmeasured: &'a [Unmeasured],
     /// The reference point's runs in order of time.
     pub references: &'a [Reference],
     /// Self-checks that failed, each with its run: any makes the measurement invalid.
@@ -215,6 +236,8 @@ pub struct Evidence<'a> {
     pub facts: &'a EngineFacts,
     /// What the prediction took it to be.
     pub expected: &'a EngineFacts,
+    /// Whether it is real: a simulated engine in its place validates nothing.
+    pub live: bool,
 }
 
 /// Judges a prediction.
@@ -225,10 +248,11 @@ pub fn judge(evidence: &Evidence<'_>, rule: &Tolerance) -> Result<Verdict, Strin
     let mut points: Vec<&Point> = evidence.points.iter().collect();
     points.sort_by(|a, b| a.replicas.cmp(&b.replicas).then(a.offered_rps.total_cmp(&b.offered_rps)));
     let (compared, signs) = compare_all(&points, rule)?;
-    let scale_out = capacity::scale_out(&points, evidence.predicted_only, &signs, rule);
+    let fleets = capacity::fleets(&points, evidence.unmeasured, &signs, rule);
     let repeats = points.iter().map(|point| point.pairs.len()).min().unwrap_or(0);
     let drift = reference::drift(evidence.references);
     let worthless = words::worthless(evidence, repeats, drift, rule);
+    let scale_out = ScaleOut::of(fleets, &compared, !worthless.is_empty(), evidence.live);
     let outside = compared.iter().any(|c| c.finding == Finding::Outside);
     let open = compared.iter().any(|c| c.finding == Finding::Open);
     let agree = |wanted| scale_out.fleets.iter().any(|fleet| fleet.agreement == wanted);
@@ -251,12 +275,12 @@ pub fn judge(evidence: &Evidence<'_>, rule: &Tolerance) -> Result<Verdict, Strin
         .flatten();
     Ok(Verdict {
         outcome,
-        reasons: words::reasons(outcome, worthless, &compared, &scale_out),
+        reasons: words::reasons(outcome, worthless, &compared, &scale_out, rule),
         repeats,
         causes,
         more,
         shapes: shapes::shapes(&points),
-        warnings: words::warnings(&points, &scale_out, evidence, rule),
+        warnings: words::warnings(&points, &compared, &scale_out, evidence, rule),
         scale_out,
         compared,
         drift,
@@ -265,7 +289,7 @@ pub fn judge(evidence: &Evidence<'_>, rule: &Tolerance) -> Result<Verdict, Strin
 }
 
 /// All metrics of all points; those of one class and metric share what is known of the spread between runs. Beside them
-/// the p-values of the points' [`capacity::sign_tests`]: all are adjusted together.
+/// the p-values of the points' [`signs::sign_tests`]: all are adjusted together.
 fn compare_all(points: &[&Point], rule: &Tolerance) -> Result<(Vec<Compared>, Vec<f64>), String> {
     let mut all: Vec<(&Point, Measured)> = Vec::new();
     for point in points {
@@ -287,13 +311,18 @@ fn compare_all(points: &[&Point], rule: &Tolerance) -> Result<(Vec<Compared>, Ve
     let judged: Vec<(&Point, Measured, Estimate)> =
         all.into_iter().zip(estimates).filter_map(|((p, m), e)| Some((p, m, e?))).collect();
     let tolerance = |measured: &Measured| rule.of(measured.metric, measured.predicted);
-    let outside: Vec<f64> = judged.iter().map(|(_, m, e)| e.p_outside(tolerance(m))).collect();
-    let adjusted = statistics::holm(&[outside, capacity::sign_tests(points)].concat());
+    let outside: Vec<f64> = judged.iter().map(|(_, m, e)| e.p_outside(tolerance(m), spread(m))).collect();
+    let adjusted = statistics::holm(&[outside, signs::sign_tests(points)].concat());
     let (of_metrics, signs) = adjusted.split_at(judged.len());
     let compared = judged.iter().zip(of_metrics).map(|((point, measured, estimate), &p_outside)| {
         compared(point, measured, *estimate, (tolerance(measured), p_outside), rule)
     });
     Ok((compared.collect(), signs.to_vec()))
+}
+
+/// What the profile's own uncertainty does to a metric.
+fn spread(measured: &Measured) -> Draws {
+    Draws { sd: measured.changes.sd(), count: measured.changes.count() }
 }
 
 fn compared(
@@ -325,6 +354,8 @@ fn compared(
         standard_error: estimate.standard_error,
         degrees_of_freedom: estimate.degrees_of_freedom,
         repeat_sd: estimate.repeat_sd,
+        parameters_sd: measured.changes.sd(),
+        draws: measured.changes.count(),
         tolerance,
         p_inside,
         p_outside,

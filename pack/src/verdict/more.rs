@@ -16,6 +16,8 @@ pub struct More {
     pub metric: String,
     /// Repeats that would decide it with a chance of four in five; null if no reasonable number would.
     pub repeats: Option<usize>,
+    /// Whether its difference is one that the profile's own uncertainty allows for.
+    pub allowed_for: bool,
 }
 
 impl More {
@@ -29,9 +31,14 @@ impl More {
                 self.metric
             ),
             None => format!(
-                "{} lies at the edge of its tolerance or is too noisy: no reasonable number of repeats decides it; \
+                "{} lies at the edge of its tolerance{} or is too noisy: no reasonable number of repeats decides it; \
                  widen the tolerance, or take its rate out",
-                self.metric
+                self.metric,
+                if self.allowed_for {
+                    ", is off by what the profile's own uncertainty allows for,"
+                } else {
+                    ""
+                }
             ),
         }
     }
@@ -44,12 +51,17 @@ pub(super) fn more(compared: &[Compared], repeats: usize, rule: &Tolerance) -> O
         let distance = c.tolerance - c.difference.abs();
         let error = if distance > 0.0 { rule.get("confirmed_error") } else { rule.get("refuted_error") / m };
         let errors = normal_quantile(1.0 - error) + normal_quantile(POWER);
-        (errors * c.repeat_sd / distance).powi(2).max(repeats as f64 + 1.0)
+        // To refute it, the distance must also be beyond the profile's own uncertainty, which no repeat makes smaller.
+        let allowed = if distance > 0.0 { 0.0 } else { normal_quantile(1.0 - error) * c.parameters_sd };
+        let left = distance.powi(2) - allowed.powi(2);
+        let needed = if left > 0.0 { (errors * c.repeat_sd).powi(2) / left } else { f64::INFINITY };
+        needed.max(repeats as f64 + 1.0)
     };
     let open = compared.iter().filter(|c| c.finding == Finding::Open);
     let worst = open.map(|c| (needed(c), c)).max_by(|a, b| a.0.total_cmp(&b.0))?;
     Some(More {
         metric: worst.1.name(),
         repeats: (worst.0 <= REPEATS_MAX).then_some(worst.0.ceil() as usize),
+        allowed_for: worst.1.is_allowed_for(rule.get("refuted_error")),
     })
 }

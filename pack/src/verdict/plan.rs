@@ -50,14 +50,15 @@ pub fn plan(pilots: &[Point], rule: &Tolerance) -> Result<Plan, String> {
     let repeats = repeats.map(|all| all.into_iter().max().unwrap_or(REPEATS_MIN).max(REPEATS_MIN));
     let row = |&(needed, c): &(Option<usize>, &Compared)| {
         let error = c.repeat_sd / (repeats.unwrap_or(REPEATS_MAX) as f64).sqrt();
-        let sure =
-            normal_quantile(1.0 - rule.get("refuted_error") / all.max(1) as f64) + normal_quantile(0.8);
+        let outside = normal_quantile(1.0 - rule.get("refuted_error") / all.max(1) as f64);
         PlanRow {
             name: c.name(),
             repeat_sd: c.repeat_sd,
             tolerance: c.tolerance,
             repeats: needed,
-            refutable: c.tolerance + sure * error,
+            refutable: c.tolerance
+                + outside * error.hypot(c.parameters_sd)
+                + normal_quantile(1.0 - INCONCLUSIVE) * error,
         }
     };
     Ok(Plan { repeats, rows: rows.iter().map(row).collect() })
@@ -74,9 +75,10 @@ fn repeats_for(compared: &Compared, all: usize, points: usize, rule: &Tolerance)
         let inside = t_quantile(1.0 - rule.get("confirmed_error"), freedom);
         let confirm = inside + normal_quantile(1.0 - INCONCLUSIVE / (2.0 * shared));
         let outside = t_quantile(1.0 - rule.get("refuted_error") / shared, freedom);
-        let refute = outside + normal_quantile(1.0 - INCONCLUSIVE);
+        let refute =
+            outside * error.hypot(compared.parameters_sd) + normal_quantile(1.0 - INCONCLUSIVE) * error;
         let typical = is_headline(compared);
-        error * confirm <= compared.tolerance && (!typical || error * refute <= compared.tolerance)
+        error * confirm <= compared.tolerance && (!typical || refute <= compared.tolerance)
     })
 }
 

@@ -4,6 +4,9 @@
 //! drawn together) and the variance t between runs, which no single run shows. t is estimated by what the repeats'
 //! differences vary more than v, pooled over the operating points of one metric: noise between runs is the engine's, not
 //! the rate's. Where a point's own repeats vary more than that, they are believed instead.
+//!
+//! To refute a profile, a difference must also be more than the profile's own uncertainty makes it ([`Draws`]): the variance
+//! over engines drawn from it is added. To confirm the numbers that were predicted, that does not matter: they are known.
 
 use crate::interval::t_upper_tail;
 
@@ -18,6 +21,13 @@ pub(super) struct Cell {
     pub differences: Vec<f64>,
     /// Mean variance of one of them within its run.
     pub within: f64,
+}
+
+/// What the profile's uncertainty does to a metric: its root mean square over so many draws; 0 of a profile that states none.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Draws {
+    pub sd: f64,
+    pub count: usize,
 }
 
 /// A mean difference and how well it is known.
@@ -76,9 +86,17 @@ impl Estimate {
         self.tail(tolerance - self.mean.abs())
     }
 
-    /// P-value of "the difference is at most `tolerance`".
-    pub fn p_outside(&self, tolerance: f64) -> f64 {
-        self.tail(self.mean.abs() - tolerance)
+    /// P-value of "the difference is at most `tolerance`", or what `draws` make it.
+    pub fn p_outside(&self, tolerance: f64, draws: Draws) -> f64 {
+        let (own, drawn) = (self.standard_error.powi(2), draws.sd.powi(2));
+        if draws.count == 0 || drawn <= 0.0 {
+            return self.tail(self.mean.abs() - tolerance);
+        }
+        let satterthwaite = (own + drawn).powi(2)
+            / (own.powi(2) / self.degrees_of_freedom + drawn.powi(2) / draws.count as f64);
+        let both =
+            Estimate { standard_error: (own + drawn).sqrt(), degrees_of_freedom: satterthwaite, ..*self };
+        both.tail(self.mean.abs() - tolerance)
     }
 
     fn tail(&self, distance: f64) -> f64 {
@@ -132,12 +150,21 @@ mod tests {
         let even = Cell { differences: vec![0.01; 5], within: 0.02f64.powi(2) };
         let [found] = estimates(&[even])[..] else { panic!() };
         assert!((found.standard_error - 0.02 / 5f64.sqrt()).abs() < 1e-12);
-        assert!(found.p_inside(0.05) < 0.01 && found.p_outside(0.05) > 0.99);
+        assert!(found.p_inside(0.05) < 0.01 && found.p_outside(0.05, Draws::default()) > 0.99);
+    }
+
+    #[test]
+    fn what_the_profile_takes_to_be_possible_does_not_refute_it() {
+        let far = Estimate { mean: 0.2, repeat_sd: 0.01, standard_error: 0.005, degrees_of_freedom: 20.0 };
+        let p = |sd| far.p_outside(0.05, Draws { sd, count: 20 });
+        assert!(p(0.0) < 1e-9 && p(0.02) < 1e-4 && p(0.1) > 0.05, "{} {} {}", p(0.0), p(0.02), p(0.1));
+        // Twenty draws know a spread no better than Student's t of twenty degrees.
+        assert!((p(0.15 / 1.724_718) - 0.05).abs() < 1e-3, "{}", p(0.15 / 1.724_718));
     }
 
     #[test]
     fn equal_values_are_inside_without_any_spread() {
         let [found] = estimates(&[Cell { differences: vec![0.0; 3], within: 0.0 }])[..] else { panic!() };
-        assert!(found.p_inside(0.01) < f64::EPSILON && found.p_outside(0.01) > 0.99);
+        assert!(found.p_inside(0.01) < f64::EPSILON && found.p_outside(0.01, Draws::default()) > 0.99);
     }
 }

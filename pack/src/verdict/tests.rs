@@ -43,13 +43,23 @@ fn point(offered_rps: f64, factors: &[f64], grows: bool) -> Point {
         let hash = format!("{offered_rps} {i}");
         Pair { predicted: run(&hash, 1.0, false), measured: run(&hash, *factor, grows) }
     };
-    Point { replicas: 1, offered_rps, pairs: factors.iter().enumerate().map(pair).collect() }
+    let pairs = factors.iter().enumerate().map(pair).collect();
+    Point { replicas: 1, offered_rps, pairs, draws: Vec::new() }
+}
+
+/// The same of a profile whose uncertainty makes times these factors.
+fn with_draws(point: Point, factors: &[f64], grows: bool) -> Point {
+    let drawn = |factor: &f64| Drawn::of(&run("draw", 1.0, false), &run("draw", *factor, grows)).unwrap();
+    Point { draws: factors.iter().map(drawn).collect(), ..point }
+}
+
+fn evidence<'a>(points: &'a [Point], unmeasured: &'a [Unmeasured], facts: &'a EngineFacts) -> Evidence<'a> {
+    Evidence { points, unmeasured, references: &[], invalid: &[], facts, expected: facts, live: true }
 }
 
 fn judged(points: &[Point], invalid: &[String]) -> Verdict {
     let facts = EngineFacts::default();
-    let evidence =
-        Evidence { points, predicted_only: &[], references: &[], invalid, facts: &facts, expected: &facts };
+    let evidence = Evidence { invalid, ..evidence(points, &[], &facts) };
     judge(&evidence, &Tolerance::default()).unwrap()
 }
 
@@ -95,38 +105,117 @@ fn a_queue_that_grows_at_a_rate_is_another_capacity() {
 }
 
 #[test]
-fn a_fleet_without_live_replicas_is_said_to_be_unvalidated() {
-    let points = [point(1.0, &[1.0; 3], false)];
-    let only = [(4, 4.0, run("4 replicas", 1.0, false).report)];
-    let facts = EngineFacts::default();
-    let evidence = Evidence {
-        points: &points,
-        predicted_only: &only,
-        references: &[],
-        invalid: &[],
-        facts: &facts,
-        expected: &facts,
+fn what_the_profile_takes_to_be_possible_is_not_refuted_and_not_confirmed() {
+    let far = || point(1.0, &[1.21, 1.19, 1.205, 1.2], false);
+    let sure = judged(&[with_draws(far(), &[0.99, 1.01, 1.0, 0.995, 1.005, 1.01, 0.99, 1.0], false)], &[]);
+    assert_eq!(sure.outcome, Outcome::Refuted, "{:?}", sure.reasons);
+    let wide = judged(&[with_draws(far(), &[0.8, 1.2, 0.7, 1.3, 1.1, 0.9, 1.25, 0.75], false)], &[]);
+    assert_eq!(wide.outcome, Outcome::Inconclusive, "{:?}", wide.reasons);
+    assert!(wide.reasons.iter().any(|reason| reason.contains("own uncertainty")), "{:?}", wide.reasons);
+    assert!(
+        wide.more.as_ref().is_some_and(|more| more.repeats.is_none() && more.allowed_for),
+        "{:?}",
+        wide.more
+    );
+    let tpot = |verdict: &Verdict| {
+        let found = verdict.compared.iter().find(|c| c.metric.name() == "p50_tpot_ms").unwrap().clone();
+        let (low, high) = found.predicted_ci95.unwrap();
+        (found.parameters_sd, high - low)
     };
-    let found = judge(&evidence, &Tolerance::default()).unwrap().scale_out;
-    assert_eq!(found.fleets[1].agreement, Agreement::Unmeasured);
-    assert_eq!((found.predicted_linear, found.measured_linear), (Some(true), None));
-    assert!(found.statement.contains("Not validated: fleets of 4"), "{}", found.statement);
+    let ((little, narrow), (much, broad)) = (tpot(&sure), tpot(&wide));
+    assert!(little < 0.01 && much > 0.15 && broad > 5.0 * narrow, "{little} {narrow} {much} {broad}");
+}
+
+#[test]
+fn a_wide_profile_whose_numbers_hold_is_confirmed_with_a_warning() {
+    let near = with_draws(point(1.0, &[1.01, 0.99, 1.005, 1.0], false), &[0.8, 1.2, 0.7, 1.3], false);
+    let found = judged(&[near], &[]);
+    assert_eq!(found.outcome, Outcome::Confirmed, "{:?}", found.reasons);
+    assert!(found.warnings.iter().any(|w| w.contains("own uncertainty is wider")), "{:?}", found.warnings);
+}
+
+#[test]
+fn a_queue_that_a_drawn_engine_grows_as_well_is_no_evidence() {
+    let growing = || point(2.0, &[1.0; 12], true);
+    let points = |draws| [point(1.0, &[1.0; 12], false), with_draws(growing(), &[1.0; 4], draws)];
+    assert_eq!(judged(&points(false), &[]).outcome, Outcome::Refuted);
+    let found = judged(&points(true), &[]);
+    assert_eq!(found.outcome, Outcome::Inconclusive, "{:?}", found.reasons);
+    assert_eq!(found.scale_out.fleets[0].agreement, Agreement::Open);
+}
+
+#[test]
+fn of_each_size_of_the_fleet_it_is_said_what_was_shown() {
+    let only = || {
+        let reports = vec![run("4 replicas", 1.0, false).report];
+        Unmeasured { replicas: 4, offered_rps: 4.0, reports, draws: Vec::new() }
+    };
+    let two = |factor: f64| Point { replicas: 2, ..point(2.0, &[factor; 3], false) };
+    let facts = EngineFacts::default();
+    let said = |points: &[Point], live| {
+        let unmeasured = [only()];
+        let evidence = Evidence { live, ..evidence(points, &unmeasured, &facts) };
+        judge(&evidence, &Tolerance::default()).unwrap().scale_out
+    };
+    let found = said(&[point(1.0, &[1.0; 3], false), two(1.0)], true);
+    assert_eq!(
+        found.fleets.iter().map(|f| f.standing).collect::<Vec<_>>(),
+        [Standing::Validated, Standing::Validated, Standing::Unmeasured]
+    );
+    assert_eq!((found.predicted_linear, found.measured_linear), (Some(true), Some(true)));
+    for words in [
+        "Validated on live replicas: fleets of 1, 2.",
+        "Not validated: fleets of 4,",
+        "for fleets of 1, 2, at",
+    ] {
+        assert!(found.statement.contains(words), "{words}: {}", found.statement);
+    }
+    let found = said(&[point(1.0, &[1.0; 3], false), two(1.3)], true);
+    assert!(found.statement.contains("Refuted on live replicas: fleets of 2."), "{}", found.statement);
+    let found = said(&[point(1.0, &[1.0; 2], false)], true);
+    assert!(found.statement.starts_with("Measured on live replicas, and neither"), "{}", found.statement);
+    assert!(!found.statement.contains("Validated on"), "{}", found.statement);
+    let found = said(&[point(1.0, &[1.0; 3], false)], false);
+    assert!(found.statement.contains("a rehearsal and validates nothing live"), "{}", found.statement);
 }
 
 #[test]
 fn runs_of_different_schedules_are_refused() {
     let pair = Pair { predicted: run("a", 1.0, false), measured: run("b", 1.0, false) };
-    let points = [Point { replicas: 1, offered_rps: 1.0, pairs: vec![pair] }];
+    let points = [Point { replicas: 1, offered_rps: 1.0, pairs: vec![pair], draws: Vec::new() }];
     let facts = EngineFacts::default();
-    let evidence = Evidence {
-        points: &points,
-        predicted_only: &[],
-        references: &[],
-        invalid: &[],
-        facts: &facts,
-        expected: &facts,
+    let error = judge(&evidence(&points, &[], &facts), &Tolerance::default()).unwrap_err();
+    assert!(error.contains("schedule_hash"), "{error}");
+    assert!(Drawn::of(&run("a", 1.0, false), &run("b", 1.0, false)).is_err());
+}
+
+/// Four replicas, of which the first has half of what is in flight and so preempts; the client does not see whom the router
+/// chose.
+#[test]
+fn a_router_that_pins_comes_before_what_it_brings_about() {
+    let loaded = |name: &str, factor: f64, first: u32, preemptions: u64| {
+        let mut run = run(name, factor, false);
+        run.by_replica.clear();
+        run.in_flight = [(0, first), (1, 10), (2, 10), (3, 10)].map(|(id, n)| (id, u64::from(n))).into();
+        run.counters = Some(measure::Counters { preemptions, ..measure::Counters::default() });
+        run
     };
-    assert!(judge(&evidence, &Tolerance::default()).unwrap_err().contains("schedule_hash"));
+    let pair = |i: u32| Pair {
+        predicted: loaded(&format!("{i}"), 1.0, 10, 0),
+        measured: loaded(&format!("{i}"), 1.4, 30, 60 + u64::from(i)),
+    };
+    let points =
+        [Point { replicas: 4, offered_rps: 4.0, pairs: (0..4).map(pair).collect(), draws: Vec::new() }];
+    let facts = EngineFacts { num_blocks: Some(100), ..EngineFacts::default() };
+    let found = judge(&evidence(&points, &[], &facts), &Tolerance::default()).unwrap();
+    let places: Vec<Place> = found.causes.iter().map(|cause| cause.place).collect();
+    assert_eq!(places, [Place::Router, Place::KvBlocks, Place::StepTime], "{:?}", found.causes);
+    assert!(found.causes[1].evidence.contains("the router may bring it about"), "{:?}", found.causes);
+    // An engine that says that it has fewer blocks has: that comes first.
+    let fewer = EngineFacts { num_blocks: Some(50), ..EngineFacts::default() };
+    let told = Evidence { facts: &fewer, ..evidence(&points, &[], &facts) };
+    let found = judge(&told, &Tolerance::default()).unwrap();
+    assert_eq!(found.causes[0].place, Place::KvBlocks, "{:?}", found.causes);
 }
 
 #[test]

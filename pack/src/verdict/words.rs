@@ -2,8 +2,8 @@
 
 use super::measure::{Pair, Point, Run};
 use super::{
-    Compared, Evidence, Finding, FleetCapacity, Outcome, REPEATS_MIN, ScaleOut, Tolerance, capacity,
-    shown_difference,
+    Compared, Evidence, Finding, FleetCapacity, Outcome, REPEATS_MIN, ScaleOut, Tolerance, shown_difference,
+    signs,
 };
 
 /// What makes the measurement unfit for any verdict.
@@ -37,6 +37,7 @@ pub(super) fn reasons(
     worthless: Vec<String>,
     compared: &[Compared],
     scale_out: &ScaleOut,
+    rule: &Tolerance,
 ) -> Vec<String> {
     if !worthless.is_empty() {
         return worthless;
@@ -66,6 +67,13 @@ pub(super) fn reasons(
             shown_difference(worst.tolerance, worst.metric).trim_start_matches('+')
         )
     }));
+    let allowed = compared.iter().filter(|c| c.is_allowed_for(rule.get("refuted_error"))).count();
+    if allowed > 0 {
+        reasons.push(format!(
+            "{allowed} of the open ones are off by more than is tolerated, and by no more than the profile's own uncertainty \
+             allows for: calibrate it better"
+        ));
+    }
     reasons.extend(scale_out.fleets.iter().filter_map(FleetCapacity::disagreement));
     reasons
 }
@@ -73,6 +81,7 @@ pub(super) fn reasons(
 /// What a reader should know.
 pub(super) fn warnings(
     points: &[&Point],
+    compared: &[Compared],
     scale_out: &ScaleOut,
     evidence: &Evidence<'_>,
     rule: &Tolerance,
@@ -86,10 +95,19 @@ pub(super) fn warnings(
         ));
     }
     warnings.extend(scale_out.fleets.iter().filter_map(FleetCapacity::coarse));
+    warnings.extend(wide(compared));
     if evidence.references.len() < 3 {
         warnings.push(format!(
             "fewer than three runs of the reference point: a drift of more than {:.0} % would not have been seen",
             100.0 * rule.get("drift")
+        ));
+    }
+    for point in points.iter().filter(|point| point.seen() < point.replicas as usize) {
+        warnings.push(format!(
+            "{} requests/s: {} of {} replicas were seen; that there are as many is the scenario's word; name them by --replica",
+            point.offered_rps,
+            point.seen(),
+            point.replicas
         ));
     }
     for point in points {
@@ -101,10 +119,26 @@ pub(super) fn warnings(
             ));
         }
     }
-    if points.iter().flat_map(|point| &point.pairs).any(|pair| !capacity::trends_known(pair)) {
+    if points.iter().flat_map(|point| &point.pairs).any(|pair| !signs::trends_known(pair)) {
         warnings.push(
             "the queue's trend is not known in every run: there the gates are compared without it".to_owned(),
         );
     }
     warnings
+}
+
+/// That the profile knows a metric less well than is tolerated: then the numbers may hold here and not elsewhere.
+fn wide(compared: &[Compared]) -> Option<String> {
+    let wide = compared.iter().filter(|c| 1.96 * c.parameters_sd > c.tolerance);
+    let (count, worst) = (
+        wide.clone().count(),
+        wide.max_by(|a, b| (a.parameters_sd / a.tolerance).total_cmp(&(b.parameters_sd / b.tolerance)))?,
+    );
+    Some(format!(
+        "the profile's own uncertainty is wider than the tolerance for {count} of {} metrics (most for {}: {:.1} times): what \
+         is confirmed are the predicted numbers at these rates, not the profile elsewhere",
+        compared.len(),
+        worst.name(),
+        1.96 * worst.parameters_sd / worst.tolerance
+    ))
 }

@@ -17,12 +17,13 @@ pub struct CalibrateArgs {
     /// Try the whole procedure on a simulated engine with this profile, and compare what is found with it
     #[arg(long, value_name = "PROFILE")]
     pub simulate: Option<PathBuf>,
-    /// Measure nothing: fit a stored sweep again (the report directory of an earlier calibration), or, with --prior,
-    /// packs and other tools' results as `model fit` does
+    /// Measure nothing: fit a stored sweep again (the report directory of an earlier calibration, or its sweep.json), or,
+    /// with --prior, packs and other tools' results as `model fit` does
     #[arg(long, value_name = "PACK", num_args = 1..)]
     pub from: Vec<PathBuf>,
-    /// The profile that packs and results correct
-    #[arg(long, value_name = "PROFILE", requires = "from")]
+    /// What `model predict` says of this GPU, model, precision and placement, which the profile then names: it must not be
+    /// faster than that GPU can be, and what the experiments tell little of stays near the prior
+    #[arg(long, value_name = "PROFILE")]
     pub prior: Option<PathBuf>,
     /// Minutes of experiments at most
     #[arg(long, value_name = "MINUTES", default_value_t = 15.0, value_parser = minutes)]
@@ -58,8 +59,9 @@ pub struct CalibrateArgs {
     #[arg(long, value_name = "N", requires = "target", value_parser = clap::value_parser!(u32).range(16..=10_000_000))]
     pub vocabulary: Option<u32>,
     /// The scenario that the engine is of: its manifest states model, revision, precision and placement, which cannot be
-    /// seen from outside and without which no scenario takes the profile
-    #[arg(long, value_name = "SCENARIO", conflicts_with_all = ["simulate", "prior"])]
+    /// seen from outside and without which no scenario takes the profile. Beside --prior it must be of the same precision
+    /// and placement
+    #[arg(long, value_name = "SCENARIO", conflicts_with = "simulate")]
     pub scenario: Option<PathBuf>,
     /// What the profile says of itself
     #[command(flatten)]

@@ -12,7 +12,7 @@ use crate::progress::{Progress, interrupted, say};
 use crate::study::shown;
 use output::Calibrated;
 use scaleproof_calibrate::recovery::{Compared, compare};
-use scaleproof_calibrate::simulated::{Noise, SimulatedEngine};
+use scaleproof_calibrate::simulated::{Quirks, SimulatedEngine};
 use scaleproof_calibrate::sweep::{Monitor, Settings, SweepError, Swept, fit, sweep};
 use scaleproof_pack::experiment::{Experiment, ExperimentError};
 use scaleproof_pack::manifest::Manifest;
@@ -20,7 +20,7 @@ use scaleproof_pack::time::Nanos;
 use scaleproof_policy::RouterPolicy;
 use scaleproof_sim::profile::Profile;
 use scaleproof_validate::{Limits, LiveConfig, LiveEngine, Routing};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A sweep in the report's directory.
 const SWEEP: &str = "sweep.json";
@@ -34,37 +34,43 @@ pub fn run(args: &CalibrateArgs) -> Outcome {
     if !args.from.is_empty() {
         return from(args);
     }
-    let system = system(args)?;
+    let system = System::of(args)?;
     let claim = || output_directory(args.report.as_deref(), "calibrate", false);
     match &args.simulate {
         None => {
             let (mut engine, claim) = (live(args)?, claim()?);
             let swept = measure(&mut engine, args)?;
-            finish(args, &swept, &claim.path, system.as_ref(), None)
+            finish(args, &swept, &claim.path, &system, None)
         }
         Some(path) => {
-            let truth = Profile::parse(&shown(path), &read_text(path)?).map_err(CommandError::bad_input)?;
+            let truth = profile(path)?;
             let claim = claim()?;
-            let noise = Noise { step_sd: args.noise, ..Noise::default() };
-            let mut engine = SimulatedEngine::new(truth, noise);
+            let quirks = Quirks { step_sd: args.noise, ..Quirks::default() };
+            let mut engine = SimulatedEngine::alone(truth.clone(), quirks).telling_tokens();
             if args.hide_blocks {
                 engine = engine.hiding_its_blocks();
             }
             let swept = measure(&mut engine, args)?;
-            finish(args, &swept, &claim.path, None, Some((&engine, noise)))
+            finish(args, &swept, &claim.path, &system, Some((&truth, quirks)))
         }
     }
 }
 
+fn profile(path: &Path) -> Result<Profile, CommandError> {
+    Profile::parse(&shown(path), &read_text(path)?).map_err(CommandError::bad_input)
+}
+
 /// Fits what was measured before.
 fn from(args: &CalibrateArgs) -> Outcome {
-    if let Some(prior) = &args.prior {
+    let stored = stored_sweep(&args.from);
+    if let (None, Some(prior)) = (&stored, &args.prior) {
         return super::model::fit_points(prior, &args.from, &args.provenance, &args.out, args.format);
     }
-    let file = match &args.from[..] {
-        [only] if only.is_dir() => only.join(SWEEP),
-        [only] => only.clone(),
-        several => {
+    let file = match (stored, &args.from[..]) {
+        (Some(stored), _) => stored,
+        (None, [only]) if only.is_dir() => only.join(SWEEP),
+        (None, [only]) => only.clone(),
+        (None, several) => {
             return Err(CommandError::bad_input(format!(
                 "--from: found {} paths and no --prior; expected the report directory of one calibration, or --prior with \
                  packs and results",
@@ -79,17 +85,47 @@ fn from(args: &CalibrateArgs) -> Outcome {
         )));
     }
     let swept = Swept::from_json(&shown(&file), &read_text(&file)?).map_err(CommandError::bad_input)?;
-    let system = system(args)?;
+    let system = System::of(args)?;
     let claim = output_directory(args.report.as_deref(), "calibrate", false)?;
-    finish(args, &swept, &claim.path, system.as_ref(), None)
+    finish(args, &swept, &claim.path, &system, None)
 }
 
-/// What the scenario says of the system, read before anything is measured.
-fn system(args: &CalibrateArgs) -> Result<Option<Manifest>, CommandError> {
-    let Some(path) = &args.scenario else { return Ok(None) };
-    let file = directory_of(path).join(MANIFEST);
-    let manifest = Manifest::parse(&shown(&file), &read_text(&file)?).map_err(CommandError::bad_input)?;
-    Ok(Some(manifest))
+/// The sweep that `--from` names, if it is one: a report's directory, or its file.
+fn stored_sweep(from: &[PathBuf]) -> Option<PathBuf> {
+    let [only] = from else { return None };
+    if only.file_name().is_some_and(|name| name == SWEEP) {
+        return Some(only.clone());
+    }
+    Some(only.join(SWEEP)).filter(|file| file.is_file())
+}
+
+/// What is said of the system that cannot be seen from outside, read before anything is measured.
+struct System {
+    manifest: Option<Manifest>,
+    prior: Option<Profile>,
+}
+
+impl System {
+    fn of(args: &CalibrateArgs) -> Result<System, CommandError> {
+        let prior = args.prior.as_deref().map(profile).transpose()?;
+        let Some(path) = &args.scenario else { return Ok(System { manifest: None, prior }) };
+        let file = directory_of(path).join(MANIFEST);
+        let manifest = Manifest::parse(&shown(&file), &read_text(&file)?).map_err(CommandError::bad_input)?;
+        if let Some(prior) = &prior {
+            let placement = &manifest.engine.placement;
+            let words = |tp: u32, pp: u32, precision: &str| format!("tp {tp}, pp {pp} and {precision}");
+            let found = words(placement.tp, placement.pp, &manifest.model.precision);
+            let expected = words(prior.tp, prior.pp, &prior.precision);
+            if found != expected {
+                return Err(CommandError::bad_input(format!(
+                    "{}: found {found}; expected {expected}, as the prior {} has them; name a prior of this system",
+                    shown(&file),
+                    prior.name
+                )));
+            }
+        }
+        Ok(System { manifest: Some(manifest), prior })
+    }
 }
 
 /// Puts into a profile what cannot be seen from outside.
@@ -176,8 +212,8 @@ fn finish(
     args: &CalibrateArgs,
     swept: &Swept,
     directory: &Path,
-    system: Option<&Manifest>,
-    truth: Option<(&SimulatedEngine, Noise)>,
+    system: &System,
+    truth: Option<(&Profile, Quirks)>,
 ) -> Outcome {
     let stored = directory.join(SWEEP);
     output::store(swept, directory, &stored)?;
@@ -187,8 +223,9 @@ fn finish(
             directory.display()
         )));
     }
-    let mut calibration = fit(swept, &name(args)).map_err(CommandError::bad_input)?;
-    if let Some(manifest) = system {
+    let fitted = fit(swept, &name(args), system.prior.as_ref());
+    let mut calibration = fitted.map_err(CommandError::bad_input)?;
+    if let Some(manifest) = &system.manifest {
         state(manifest, &mut calibration.profile);
     }
     let provenance = &mut calibration.profile.provenance;
@@ -197,7 +234,7 @@ fn finish(
     args.provenance.note_in(&mut calibration.profile);
     calibration.profile.provenance.engine_version = args.provenance.engine_version.clone().or(version);
     let compared: Vec<Compared> = match truth {
-        Some((engine, noise)) => compare(engine, noise, swept.spent_s, &calibration.profile)
+        Some((truth, quirks)) => compare(truth, quirks, swept.spent_s, &calibration.profile)
             .map_err(|ExperimentError(error)| CommandError::could_not_run(error))?,
         None => Vec::new(),
     };

@@ -28,12 +28,17 @@ pub struct ValidateArgs {
     /// The rule: KEY=VALUE, or a YAML file of them [default: docs/validation.md]
     #[arg(long, value_name = "FILE|KEY=VALUE", value_delimiter = ',')]
     pub tolerance: Vec<String>,
+    /// Engines drawn from the profile's uncertainty: what they move the prediction by is part of its intervals, and refutes
+    /// nothing. None are drawn of a profile that states no uncertainty
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(0..=10_000))]
+    pub draws: u64,
     /// Rehearse on a simulated engine instead of a live one: this scenario's fleet and profile serve the schedules
     #[arg(long, value_name = "SCENARIO", conflicts_with = "targets")]
     pub simulate_engine: Option<PathBuf>,
-    /// What the simulated engine has beside its profile: noise=SHARE between runs and between requests, drift=SHARE over
-    /// the sweep, speed=FACTOR on its times, network_ms=MS before each answer, pinned=SHARE of the requests always to
-    /// the first replica
+    /// What the simulated engine has beside its profile: noise=SHARE between runs and between requests, step_noise=SHARE
+    /// between steps, hiccups=SHARE of the steps that take five times as long, drift=SHARE over the sweep, speed=FACTOR on
+    /// its times, steps=FACTOR on its steps alone, network_ms=MS before each answer, pinned=SHARE of the requests always to
+    /// the first replica, one_target=1 if it is not seen whom the router chose
     #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',')]
     pub engine: Vec<String>,
     /// Measure nothing: print how long the sweep takes, what it could tell, and the repeats to make. Assumes an engine of

@@ -2,10 +2,11 @@
 
 use super::ValidateArgs;
 use super::design::Design;
-use super::simulated::{Quirks, Simulated};
+use super::quirks;
 use crate::commands::live::{self, TargetArgs, Tuning};
 use crate::exit::CommandError;
 use crate::input::{self, Loaded};
+use scaleproof_calibrate::simulated::Quirks;
 use scaleproof_pack::experiment::Experiment;
 use std::path::PathBuf;
 
@@ -34,7 +35,7 @@ pub enum Engine {
 impl Engine {
     /// The one that the arguments name.
     pub fn of(args: &ValidateArgs, design: &Design, predicted: &Loaded) -> Result<Engine, CommandError> {
-        let quirks = Quirks::parse(&args.engine, design.live_runs(design.fleets.len()))?;
+        let quirks = quirks::parse(&args.engine, design.live_runs(design.fleets.len()))?;
         if let Some(path) = &args.simulate_engine {
             let loaded = Box::new(input::load_scenario(path)?);
             return Ok(Engine::Simulated { path: path.clone(), loaded, quirks });
@@ -112,7 +113,7 @@ impl Engine {
             }
             Engine::Simulated { loaded, quirks, .. } => {
                 let at = u32::try_from(run).unwrap_or(u32::MAX);
-                Ok(Some(Box::new(Simulated::new(loaded, replicas, *quirks).at_run(at))))
+                Ok(Some(Box::new(quirks::fleet(loaded, replicas, *quirks).after_runs(at))))
             }
         }
     }

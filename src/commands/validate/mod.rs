@@ -7,10 +7,12 @@ mod args;
 mod arm;
 mod design;
 mod engine;
+mod error_rates;
 mod output;
 mod prediction;
-mod simulated;
+mod quirks;
 mod trials;
+mod uncertainty;
 
 pub use args::ValidateArgs;
 
@@ -23,13 +25,14 @@ use crate::study::{Study, use_threads};
 use arm::Yielded;
 use design::Design;
 use engine::Engine;
+use scaleproof_calibrate::simulated::Quirks;
 use scaleproof_pack::experiment::{EngineFacts, Experiment};
 use scaleproof_pack::record::{Outcome as Ended, Record};
 use scaleproof_pack::report::Report;
 use scaleproof_pack::schedule::{Load, Schedule};
-use scaleproof_pack::verdict::{self, Evidence, Pair, Reference};
+use scaleproof_pack::verdict::{self, Evidence, Pair, Reference, Unmeasured};
 use scaleproof_pack::workload::Enough;
-use simulated::{Quirks, Simulated};
+use uncertainty::Uncertainty;
 
 /// A live run that fails the client's own checks is made again so often.
 const AGAIN: u32 = 2;
@@ -51,30 +54,51 @@ pub fn run(args: &ValidateArgs) -> Outcome {
     let mut study = Study::of(&args.common, "validate", loaded)?;
     let places = study.simulate("predict", &design.all_points())?;
     study.write_summary()?;
-    let predicted = prediction::write(&study, &design, &rule, &engine.name())?;
-    let mut sweep = Sweep::new(&study, &design, &engine);
+    let uncertainty = Uncertainty::of(&study, &design, args.draws)?;
+    let predicted = prediction::write(&study, &design, (&rule, &uncertainty), &engine.name())?;
+    let mut sweep = Sweep::new(&study, &design, &engine, &uncertainty);
     sweep.make()?;
-    let mut predictor = Simulated::new(&study.loaded, 1, Quirks::default());
+    let mut predictor = quirks::fleet(&study.loaded, 1, Quirks::default());
     let expected = predictor.engine().map_err(CommandError::could_not_run)?;
-    let only = unmeasured(&study, &places, &sweep.live);
+    let unmeasured = unmeasured(&study, &places, &sweep.live, &uncertainty);
     let evidence = Evidence {
         points: &sweep.points,
-        predicted_only: &only,
+        unmeasured: &unmeasured,
         references: &sweep.references,
         invalid: &sweep.invalid,
         facts: &sweep.facts,
         expected: &expected,
+        live: engine.is_live(),
     };
-    let verdict = verdict::judge(&evidence, &rule).map_err(CommandError::could_not_run)?;
+    let mut verdict = verdict::judge(&evidence, &rule).map_err(CommandError::could_not_run)?;
+    verdict.warnings.extend(uncertainty.remarks.iter().cloned());
     output::write(&study, &verdict, &predicted, &engine.name())?;
     Ok(Exit::from_gate(verdict.outcome == verdict::Outcome::Confirmed))
 }
 
-/// The predicted reports of fleets that nothing live stands for.
-fn unmeasured(study: &Study, places: &[usize], live: &[u32]) -> Vec<(u32, f64, Report)> {
+/// The predictions of fleets that nothing live stands for.
+fn unmeasured(study: &Study, places: &[usize], live: &[u32], uncertainty: &Uncertainty) -> Vec<Unmeasured> {
     let results = places.iter().map(|&place| &study.results[place]);
-    let missing = results.filter(|result| !live.contains(&result.point.replicas));
-    missing.map(|result| (result.point.replicas, offered(&result.point), result.report.clone())).collect()
+    let mut points: Vec<Unmeasured> = Vec::new();
+    for result in results.filter(|result| !live.contains(&result.point.replicas)) {
+        let (replicas, offered_rps) = (result.point.replicas, offered(&result.point));
+        let same =
+            |p: &&mut Unmeasured| p.replicas == replicas && p.offered_rps.total_cmp(&offered_rps).is_eq();
+        let report = result.report.clone();
+        match points.iter_mut().find(same) {
+            Some(point) => point.reports.push(report),
+            None => {
+                let draws = uncertainty.at(replicas, offered_rps);
+                points.push(Unmeasured { replicas, offered_rps, reports: vec![report], draws });
+            }
+        }
+    }
+    points
+}
+
+/// That the user asked to stop before anything was written that could be gone on with.
+fn stopped() -> CommandError {
+    CommandError::could_not_run("interrupted: found a request to stop; the prediction was not finished")
 }
 
 fn offered(point: &Point) -> f64 {
@@ -89,6 +113,7 @@ struct Sweep<'a> {
     study: &'a Study,
     design: &'a Design,
     engine: &'a Engine,
+    uncertainty: &'a Uncertainty,
     points: Vec<verdict::Point>,
     references: Vec<Reference>,
     invalid: Vec<String>,
@@ -100,11 +125,17 @@ struct Sweep<'a> {
 }
 
 impl<'a> Sweep<'a> {
-    fn new(study: &'a Study, design: &'a Design, engine: &'a Engine) -> Sweep<'a> {
+    fn new(
+        study: &'a Study,
+        design: &'a Design,
+        engine: &'a Engine,
+        uncertainty: &'a Uncertainty,
+    ) -> Sweep<'a> {
         Sweep {
             study,
             design,
             engine,
+            uncertainty,
             points: Vec::new(),
             references: Vec::new(),
             invalid: Vec::new(),
@@ -159,7 +190,10 @@ impl<'a> Sweep<'a> {
             |p: &&mut verdict::Point| p.replicas == replicas && p.offered_rps.total_cmp(&offered_rps).is_eq();
         match self.points.iter_mut().find(same) {
             Some(point) => point.pairs.push(pair),
-            None => self.points.push(verdict::Point { replicas, offered_rps, pairs: vec![pair] }),
+            None => {
+                let draws = self.uncertainty.at(replicas, offered_rps);
+                self.points.push(verdict::Point { replicas, offered_rps, pairs: vec![pair], draws });
+            }
         }
         Ok(())
     }
@@ -225,7 +259,7 @@ impl<'a> Sweep<'a> {
             self.references.push(found);
             return Ok(());
         }
-        let mut predictor = Simulated::new(loaded, replicas, Quirks::default());
+        let mut predictor = quirks::fleet(loaded, replicas, Quirks::default());
         let world = arm::world(loaded, replicas, false, self.engine.is_live());
         let what = (&schedule, design::REFERENCE_ENOUGH);
         let predicted = arm::measure(&mut predictor, loaded, what, &world)?;

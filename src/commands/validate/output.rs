@@ -51,7 +51,8 @@ fn text(verdict: &Verdict, predicted: &Written, engine: &str) -> String {
         text += &format!("warning: {warning}\n");
     }
     let fleets: Vec<Vec<String>> = verdict.scale_out.fleets.iter().map(fleet_row).collect();
-    text += &format!("\n{}", table(&["replicas", "capacity predicted", "measured", "agreement"], &fleets));
+    let heads = ["replicas", "capacity predicted", "over draws", "measured", "agreement", "standing"];
+    text += &format!("\n{}", table(&heads, &fleets));
     text += &format!("{}\n", verdict.scale_out.statement);
     let mut worst: Vec<&Compared> = verdict.compared.iter().collect();
     let weight = |c: &Compared| c.difference.abs() / c.tolerance;
@@ -84,7 +85,15 @@ fn fleet_row(fleet: &FleetCapacity) -> Vec<String> {
         Agreement::Unmeasured => "not measured",
     };
     let rps = |rps: Option<f64>| number(rps, 2);
-    vec![fleet.replicas.to_string(), rps(fleet.predicted_rps), rps(fleet.measured_rps), word.to_owned()]
+    let range = fleet.predicted_range_rps;
+    vec![
+        fleet.replicas.to_string(),
+        rps(fleet.predicted_rps),
+        range.map_or("-".to_owned(), |(low, high)| format!("{low:.2} to {high:.2}")),
+        rps(fleet.measured_rps),
+        word.to_owned(),
+        fleet.standing.words().to_owned(),
+    ]
 }
 
 fn row(c: &Compared) -> Vec<String> {

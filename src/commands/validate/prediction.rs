@@ -1,6 +1,7 @@
 //! The prediction on the disk, before anything is measured.
 
 use super::design::Design;
+use super::uncertainty::Uncertainty;
 use crate::clock::now_utc;
 use crate::exit::CommandError;
 use crate::files;
@@ -24,11 +25,11 @@ pub struct Written {
 pub fn write(
     study: &Study,
     design: &Design,
-    rule: &Tolerance,
+    (rule, uncertainty): (&Tolerance, &Uncertainty),
     engine: &str,
 ) -> Result<Written, CommandError> {
     let path = study.directory.join(PREDICTION);
-    let content = content(study, design, rule, engine);
+    let content = content(study, design, (rule, uncertainty), engine);
     let old = std::fs::read(&path).ok().filter(|_| study.resume);
     if let Some(old) = old {
         let read: Value = serde_json::from_slice(&old).unwrap_or(Value::Null);
@@ -49,7 +50,12 @@ pub fn write(
     Ok(Written { at, sha256: sha256_hex(text.as_bytes()) })
 }
 
-fn content(study: &Study, design: &Design, rule: &Tolerance, engine: &str) -> Value {
+fn content(
+    study: &Study,
+    design: &Design,
+    (rule, uncertainty): (&Tolerance, &Uncertainty),
+    engine: &str,
+) -> Value {
     let loaded = &study.loaded;
     let points: Vec<Value> = study
         .results
@@ -69,6 +75,7 @@ fn content(study: &Study, design: &Design, rule: &Tolerance, engine: &str) -> Va
         "scenario_sha256": sha256_hex(loaded.scenario_text.as_bytes()),
         "profile": loaded.profile_facts(),
         "to_be_measured": engine,
+        "draws": uncertainty.to_json(),
         "tolerance": rule,
         "fleets": design.fleets,
         "repeats": design.repeats,
