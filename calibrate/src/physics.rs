@@ -45,6 +45,8 @@ pub enum PriorError {
     Memory(MemoryError),
     /// Weights and working memory leave no room for one request.
     DoesNotFit(MemoryPlan),
+    /// The longest request is to have no token of an answer.
+    TooShort(u32),
     /// No kernel of this precision was measured.
     Unmeasured(Precision),
     /// More GPUs than one server's link connects.
@@ -62,6 +64,8 @@ pub enum PriorError {
     Catalogue(Faults),
 }
 
+/// The shortest context with which an engine answers: a token of a prompt and one of its answer.
+const CONTEXT_MIN: u32 = 2;
 /// GPUs that one server's link connects; between servers no collective was measured.
 const SERVER_GPUS: u32 = 8;
 
@@ -77,6 +81,11 @@ impl fmt::Display for PriorError {
                      raise --tp or --gpu-memory-utilization, or take a narrower precision"
                 )
             }
+            PriorError::TooShort(tokens) => write!(
+                f,
+                "max_model_len: found {tokens}; expected at least {CONTEXT_MIN}, a token of the prompt and one of the \
+                 answer"
+            ),
             PriorError::Unmeasured(precision) => {
                 write!(f, "precision: found {}; expected one whose kernels were measured", precision.word())
             }
@@ -257,8 +266,11 @@ fn scheduler(spec: &PriorSpec, plan: &MemoryPlan) -> Result<EngineConfig, PriorE
     }
     let held = blocks.saturating_sub(1) * u64::from(spec.memory.block_size);
     let longest = spec.max_model_len.unwrap_or(spec.architecture.max_position_embeddings);
+    if longest < CONTEXT_MIN {
+        return Err(PriorError::TooShort(longest));
+    }
     let max_model_len = u64::from(longest).min(held) as u32;
-    if max_model_len < 2 {
+    if max_model_len < CONTEXT_MIN {
         return Err(PriorError::DoesNotFit(plan.clone()));
     }
     Ok(EngineConfig {

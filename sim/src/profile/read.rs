@@ -40,7 +40,8 @@ pub(crate) fn read_scheduler(fields: &mut Fields<'_>, base: Option<&EngineConfig
     let budget =
         needed(fields, "max_num_batched_tokens", 1..=TOKENS_MAX, base.map(|b| b.max_num_batched_tokens));
     let seats = needed(fields, "max_num_seqs", 1..=TOKENS_MAX, base.map(|b| b.max_num_seqs));
-    let length = needed(fields, "max_model_len", 1..=TOKENS_MAX, base.map(|b| b.max_model_len));
+    // A request has a token of a prompt and one of an answer.
+    let length = needed(fields, "max_model_len", 2..=TOKENS_MAX, base.map(|b| b.max_model_len));
     let usual = base.cloned().unwrap_or(EngineConfig { async_scheduling: true, ..EngineConfig::default() });
     let policy = fields.opt("policy").word(&POLICIES).unwrap_or(usual.policy);
     let async_scheduling = fields.opt("async_scheduling").bool().unwrap_or(usual.async_scheduling);
