@@ -1,7 +1,7 @@
 //! What a step costs: additive terms over the whole batch, then the host's share.
 //!
 //! ```text
-//! T_gpu = base + G(N) + k1 sum_dec(c+1) + k2 sum_pre(q c + q^2/2) + k3 sum_pre(c) + k4 rows + k5 sampled
+//! T_gpu = max(base + G(N) + k1 sum_dec(c+1) + k2 sum_pre(q c + q^2/2) + k3 sum_pre(c) + k4 rows + k5 sampled, launch)
 //! T_cpu = u0 + u1 rows
 //! T     = max(T_gpu, T_cpu) with asynchronous scheduling, T_gpu + T_cpu without
 //! ```
@@ -36,6 +36,8 @@ pub struct Coefficients {
     pub row_us: f64,
     /// Each sampled row.
     pub sampled_row_us: f64,
+    /// What the host takes to launch the step's kernels one by one, beside the GPU that runs them: a step takes no less.
+    pub launch_us: f64,
 }
 
 impl Coefficients {
@@ -56,13 +58,14 @@ impl Coefficients {
     }
 
     fn gpu_us(&self, shape: &BatchShape, padded_tokens: f64) -> f64 {
-        self.base_us
+        let kernels_us = self.base_us
             + self.batch_tokens_us(padded_tokens)
             + self.decode_context_token_us * shape.decode_context as f64
             + self.prefill_pair_us * shape.prefill_pairs as f64 / 2.0
             + self.prefill_context_token_us * shape.prefill_context as f64
             + self.row_us * f64::from(shape.rows)
-            + self.sampled_row_us * f64::from(shape.sampled)
+            + self.sampled_row_us * f64::from(shape.sampled);
+        kernels_us.max(self.launch_us)
     }
 }
 
@@ -266,6 +269,7 @@ mod tests {
             prefill_context_token_us: 0.125,
             row_us: 2.0,
             sampled_row_us: 1.0,
+            launch_us: 0.0,
         }
     }
 
@@ -295,6 +299,10 @@ mod tests {
             model.duration(&shape, false).unwrap(),
             Nanos::from_millis((gpu_us + 40.0) / 1e3).unwrap()
         );
+        let mut launched = model;
+        launched.eager.launch_us = gpu_us + 7.0;
+        let expected = Nanos::from_millis((gpu_us + 47.0) / 1e3).unwrap();
+        assert_eq!(launched.duration(&shape, false).unwrap(), expected, "launches outlast the kernels");
     }
 
     #[test]
@@ -307,6 +315,7 @@ mod tests {
             prefill_context_token_us: 0.0,
             row_us: 0.0,
             sampled_row_us: 0.0,
+            launch_us: 0.0,
         };
         let engine =
             EngineConfig { max_num_seqs: 1024, max_num_batched_tokens: 8192, ..EngineConfig::default() };

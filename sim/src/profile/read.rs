@@ -110,6 +110,7 @@ fn read_coefficients(fields: &mut Fields<'_>) -> Option<Coefficients> {
     let prefill_context_token_us = cost("prefill_context_token_us");
     let row_us = cost("row_us");
     let sampled_row_us = cost("sampled_row_us");
+    let launch_us = fields.opt("launch_us").f64(from_to(0.0, COST_MAX_US)).unwrap_or(0.0);
     let knots = read_knots(&fields.req("batch_token_knots"));
     Some(Coefficients {
         base_us: base_us?,
@@ -119,6 +120,7 @@ fn read_coefficients(fields: &mut Fields<'_>) -> Option<Coefficients> {
         prefill_context_token_us: prefill_context_token_us?,
         row_us: row_us?,
         sampled_row_us: sampled_row_us?,
+        launch_us,
     })
 }
 
