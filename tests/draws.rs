@@ -248,8 +248,7 @@ fn a_refused_study_that_was_resumed_keeps_what_was_there() {
     sweep("2", &[]).expect(0);
     sweep("2,60", &["--resume", "--strict"]).refuses(&["--strict:"]);
     let points = std::fs::read_dir(scenario.path("study/points")).unwrap();
-    let names: Vec<String> =
-        points.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let names: Vec<String> = points.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     assert!(names.len() == 1 && names[0].starts_with("open-cold-2-"), "{names:?}");
 }
 

@@ -73,6 +73,8 @@ pub struct Decode {
     pub row_head_us: f64,
     /// Share of the memory bandwidth.
     pub efficiency: f64,
+    /// Whether it takes whole waves of multiprocessors, since its own work bounds it and not the bandwidth.
+    pub in_waves: bool,
 }
 
 /// Prefill attention.
@@ -158,6 +160,10 @@ impl Kernels {
             for knot in knots {
                 knot.launch_us += (knot.launch_us - alone_us).max(0.0) * (slower - 1.0);
             }
+        }
+        // Other GPUs take other attention kernels.
+        for (_, decode) in &mut kernels.decode {
+            decode.in_waves = false;
         }
         Ok(kernels)
     }
@@ -247,7 +253,8 @@ fn read(fields: &mut Fields<'_>) -> Option<Kernels> {
     let products = by_precision(&fields.req("products"), |f| read_knots(&f.req("knots")));
     let decode = by_precision(&fields.req("decode"), |f| {
         let [floor_us, row_head_us, efficiency] = three(f, ["floor_us", "row_head_us", "efficiency"])?;
-        Some(Decode { floor_us, row_head_us, efficiency })
+        let in_waves = f.opt("in_waves").bool().unwrap_or(false);
+        Some(Decode { floor_us, row_head_us, efficiency, in_waves })
     });
     let prefill = mapping(&fields.req("prefill"), |f| {
         let [floor_us, token_head_us, efficiency] = three(f, ["floor_us", "token_head_us", "efficiency"])?;

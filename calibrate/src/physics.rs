@@ -7,7 +7,7 @@ use crate::hardware::architecture::{Architecture, Gemm, Gemms, TpError};
 use crate::hardware::gpu::Gpu;
 use crate::hardware::memory::{MemoryError, MemoryPlan, MemorySettings};
 use crate::hardware::{Found, Precision};
-use crate::kernels::{Kernels, ProductKnot};
+use crate::kernels::{Decode, Kernels, ProductKnot};
 use scaleproof_pack::fault::Faults;
 use scaleproof_pack::time::Nanos;
 use scaleproof_sim::FrontEnd;
@@ -315,7 +315,7 @@ impl<'a> Composer<'a> {
         let knots = self.products;
         let graphs = GraphSettings { mode: spec.graphs, sizes: Vec::new(), ceiling: Cudagraphs::CEILING };
         // A graph of decode rows holds no prompt's tokens; the others do.
-        let full = self.coefficients(knots, 0.0);
+        let full = Coefficients { decode_wave_rows: self.wave_rows(), ..self.coefficients(knots, 0.0) };
         // The same kernels, prompts among the tokens, and attention launched by the host in every layer.
         let mut launched = self.coefficients(knots, self.prefill_token_us());
         launched.base_us = digits(launched.base_us + LAYER_LAUNCH_US * self.layers);
@@ -346,6 +346,18 @@ impl<'a> Composer<'a> {
         [products_us, 2.0 * reduce_us, element_us].map(|us| self.layers * us)
     }
 
+    /// Decode attention over the cache; 16 bits stand for what was not measured.
+    fn decode(&self) -> Option<Decode> {
+        self.kernels.decode(self.memory.kv_precision).or(self.kernels.decode(Precision::Bf16))
+    }
+
+    /// Rows whose heads fill the multiprocessors once, where decode attention takes whole waves.
+    fn wave_rows(&self) -> f64 {
+        let heads = f64::from(self.model.kv_heads_per_gpu(self.memory.tp));
+        let in_waves = self.decode().is_some_and(|decode| decode.in_waves);
+        if in_waves { digits(f64::from(self.gpu.sm_count) / heads) } else { 0.0 }
+    }
+
     /// What attention adds for each token of a prompt, beside its pairs.
     fn prefill_token_us(&self) -> f64 {
         let heads = f64::from(self.model.heads / self.memory.tp);
@@ -353,9 +365,8 @@ impl<'a> Composer<'a> {
     }
 
     fn coefficients(&self, knots: &[ProductKnot], prefill_token_us: f64) -> Coefficients {
-        let decode = self.kernels.decode(self.memory.kv_precision).or(self.kernels.decode(Precision::Bf16));
         let (floor_us, row_head_us, read) =
-            decode.map_or((0.0, 0.0, 1.0), |d| (d.floor_us, d.row_head_us, d.efficiency));
+            self.decode().map_or((0.0, 0.0, 1.0), |d| (d.floor_us, d.row_head_us, d.efficiency));
         let kv_heads = f64::from(self.model.kv_heads_per_gpu(self.memory.tp));
         let head = self.gemms.lm_head;
         let head_us = 1e6 * 2.0 * head.weights() as f64 / self.gpu.hbm_bytes_per_s;
@@ -376,6 +387,7 @@ impl<'a> Composer<'a> {
             row_us: digits(self.layers * row_head_us * kv_heads),
             sampled_row_us: digits(head_row_us + SAMPLED_ROW_US),
             launch_us: 0.0,
+            decode_wave_rows: 0.0,
         }
     }
 }

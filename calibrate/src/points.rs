@@ -149,11 +149,7 @@ pub fn point_trial(run: &Run, assumed: &Assumed) -> Result<PointTrial, PointErro
 }
 
 /// What a point says of its prefix cache, against the engine that is to serve it and the workload.
-fn check_cache(
-    point: &OperatingPoint,
-    assumed: &Assumed,
-    notes: &mut Vec<String>,
-) -> Result<(), PointError> {
+fn check_cache(point: &OperatingPoint, assumed: &Assumed, notes: &mut Vec<String>) -> Result<(), PointError> {
     match (point.prefix_hit_share, &assumed.workload) {
         (Some(share), _) if share > 0.0 && !assumed.prefix_caching => unusable(
             "prefix_hit_share",

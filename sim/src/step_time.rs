@@ -15,6 +15,7 @@
 use crate::engine::cudagraph::{CudagraphMode, Cudagraphs, Execution};
 use crate::engine::{Batch, EngineConfig};
 use crate::hardware::{BelowBound, Hardware};
+use crate::waves;
 use scaleproof_pack::time::{Nanos, TimeError};
 use std::fmt;
 
@@ -28,6 +29,9 @@ pub struct Coefficients {
     pub batch_token_knots: Vec<(f64, f64)>,
     /// Each token of context read by a decode row.
     pub decode_context_token_us: f64,
+    /// Rows whose heads fill the GPU's multiprocessors once, for an attention kernel that takes whole waves of them
+    /// ([`waves`]); 0 for one that does not, which is any whose steps hold prompts too.
+    pub decode_wave_rows: f64,
     /// Each query-key pair of a prefill row.
     pub prefill_pair_us: f64,
     /// Each token of context read by a prefill row.
@@ -58,12 +62,19 @@ impl Coefficients {
     }
 
     fn gpu_us(&self, shape: &BatchShape, padded_tokens: f64) -> f64 {
+        let decode_context = shape.decode_context as f64;
+        let rows = f64::from(shape.rows);
+        let waste = if self.decode_wave_rows > 0.0 && rows > 0.0 {
+            waves::waste(rows, decode_context / rows, self.decode_wave_rows)
+        } else {
+            1.0
+        };
         let kernels_us = self.base_us
             + self.batch_tokens_us(padded_tokens)
-            + self.decode_context_token_us * shape.decode_context as f64
+            + self.decode_context_token_us * decode_context * waste
             + self.prefill_pair_us * shape.prefill_pairs as f64 / 2.0
             + self.prefill_context_token_us * shape.prefill_context as f64
-            + self.row_us * f64::from(shape.rows)
+            + self.row_us * rows
             + self.sampled_row_us * f64::from(shape.sampled);
         kernels_us.max(self.launch_us)
     }
@@ -270,6 +281,7 @@ mod tests {
             row_us: 2.0,
             sampled_row_us: 1.0,
             launch_us: 0.0,
+            decode_wave_rows: 0.0,
         }
     }
 
@@ -316,6 +328,7 @@ mod tests {
             row_us: 0.0,
             sampled_row_us: 0.0,
             launch_us: 0.0,
+            decode_wave_rows: 0.0,
         };
         let engine =
             EngineConfig { max_num_seqs: 1024, max_num_batched_tokens: 8192, ..EngineConfig::default() };

@@ -60,6 +60,7 @@ pub fn coefficients(
         row_us: layers * row_us,
         sampled_row_us: sampled.coefficients[1],
         launch_us: 0.0,
+        decode_wave_rows: 0.0,
     })
 }
 

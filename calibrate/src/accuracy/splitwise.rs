@@ -102,7 +102,8 @@ fn cells(path: &Path) -> Result<BTreeMap<Cell, [Vec<f64>; 2]>, AccuracyError> {
         if model != "llama2-70b" || batch >= PROMPTS_END || answer != ANSWER {
             continue;
         }
-        let [prompts, tokens] = cells.entry(((*gpu).to_owned(), number(tp)?, number(prompt)?, batch)).or_default();
+        let [prompts, tokens] =
+            cells.entry(((*gpu).to_owned(), number(tp)?, number(prompt)?, batch)).or_default();
         prompts.push(prompt_ms.parse()?);
         tokens.push(token_ms.parse()?);
     }

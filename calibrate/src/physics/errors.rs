@@ -39,9 +39,10 @@ impl Composer<'_> {
         ];
         let measured_on = self.kernels.gpus.join(", ");
         let alone = |kind: &&String| self.memory.tp > 1 || *kind != "collective";
-        let named = kernels.iter().filter(alone).filter_map(|kind| self.kernels.fit_error(kind)).map(|error| {
-            FitError { kind: format!("kernel {}, of {measured_on}", error.kind), ..error.clone() }
-        });
+        let named =
+            kernels.iter().filter(alone).filter_map(|kind| self.kernels.fit_error(kind)).map(|error| {
+                FitError { kind: format!("kernel {}, of {measured_on}", error.kind), ..error.clone() }
+            });
         steps.chain(named).collect()
     }
 

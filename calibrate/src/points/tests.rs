@@ -124,7 +124,8 @@ fn prefix_hits_of_a_point_are_simulated_and_no_cold_engine_takes_them() {
         let served = trial(share, &assumed()).unwrap().measured.trial.serve(&engine()).unwrap();
         Trial::mean(&served, Metric::Ttft(Statistic::Mean)).unwrap()
     };
-    let [cold, half, most] = ["0", "0.5", "0.9"].map(|share| ttft_ms(&format!(", prefix_hit_share: {share}")));
+    let [cold, half, most] =
+        ["0", "0.5", "0.9"].map(|share| ttft_ms(&format!(", prefix_hit_share: {share}")));
     assert!(half < 0.8 * cold && most < 0.8 * half, "{cold}, {half}, {most}");
     assert_eq!(ttft_ms("").to_bits(), cold.to_bits(), "cold, where the point does not say");
     let said = |share: &str| trial(share, &assumed()).unwrap().notes.join("\n");

@@ -186,6 +186,7 @@ impl Form {
             row_us: digits(values[2]),
             sampled_row_us: 0.0,
             launch_us: 0.0,
+            decode_wave_rows: 0.0,
         }
     }
 

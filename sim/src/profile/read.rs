@@ -111,6 +111,7 @@ fn read_coefficients(fields: &mut Fields<'_>) -> Option<Coefficients> {
     let row_us = cost("row_us");
     let sampled_row_us = cost("sampled_row_us");
     let launch_us = fields.opt("launch_us").f64(from_to(0.0, COST_MAX_US)).unwrap_or(0.0);
+    let decode_wave_rows = fields.opt("decode_wave_rows").f64(from_to(0.0, 1e6)).unwrap_or(0.0);
     let knots = read_knots(&fields.req("batch_token_knots"));
     Some(Coefficients {
         base_us: base_us?,
@@ -121,6 +122,7 @@ fn read_coefficients(fields: &mut Fields<'_>) -> Option<Coefficients> {
         row_us: row_us?,
         sampled_row_us: sampled_row_us?,
         launch_us,
+        decode_wave_rows,
     })
 }
 

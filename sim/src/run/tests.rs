@@ -51,6 +51,7 @@ pub(super) fn config() -> RunConfig {
                 row_us: 0.0,
                 sampled_row_us: 0.0,
                 launch_us: 0.0,
+                decode_wave_rows: 0.0,
             },
             host: HostCost::default(),
             hardware: None,

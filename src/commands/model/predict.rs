@@ -163,7 +163,8 @@ impl Prediction {
         }
         for error in &profile.provenance.fit_errors {
             let percent = 100.0 * error.median_relative;
-            text += &format!("{}: median error {percent:.1} %, of {} measurements\n", error.kind, error.count);
+            text +=
+                &format!("{}: median error {percent:.1} %, of {} measurements\n", error.kind, error.count);
         }
         text += &self.memory_text();
         let rows: Vec<Vec<String>> = self
