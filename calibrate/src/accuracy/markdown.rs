@@ -112,7 +112,11 @@ fn factors(out: &mut String, set: &Set) -> fmt::Result {
             .factors
             .iter()
             .filter(|f| f.identified() == wanted)
-            .map(|f| format!("{} (sd {} of {})", f.knob.word(), percent(f.sd()), percent(f.prior_sd)))
+            .map(|f| {
+                let value = set.profile.provenance.factors.factor(f.knob);
+                let (sd, prior_sd) = (percent(f.sd()), percent(f.prior_sd));
+                format!("{} {value:.2} (sd {sd} of {prior_sd})", f.knob.word())
+            })
             .collect();
         if of.is_empty() { "none".to_owned() } else { of.join(", ") }
     };
