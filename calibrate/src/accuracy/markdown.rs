@@ -21,7 +21,8 @@ of 2023 (8f99e7dc); the last set has the rest of that table.
 
 Choices for all sets alike, made on points that sets were fitted on, but knowing the others: FP8 kernel tables have token counts one above a multiple
 of 16 at up to twice the time, which no served point shows, so those rows are left out; all-reduces beyond 8 MiB go through
-the communication library; steps that replay no graph of the whole model pay for the launch of each layer.
+the communication library; steps that replay no graph of the whole model pay for the launch of each layer; decode attention over an
+8-bit cache takes whole waves of multiprocessors.
 
 The data (not part of this repository): do-h200-llama70b-fp8 from DO-Solutions/gtc-2026-doks c70febac (MIT);
 h100_dense_points.csv from InferenceMAX 2025-10-30 and others through ai-dynamo/aiconfigurator 095f58a5 (Apache-2.0);
