@@ -576,7 +576,7 @@ pub fn tolerance(text: &str) -> Result<f64, String> {
 }
 
 /// A probability that draws can show.
-fn confidence(text: &str) -> Result<f64, String> {
+pub fn confidence(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if (0.5..=0.999).contains(&value) => Ok(value),
         Ok(value) => Err(format!("found {value}; expected a probability from 0.5 to 0.999")),

@@ -5,7 +5,7 @@ mod capacity;
 mod peak;
 
 pub use capacity::{DrawnCapacity, Near, drawn_capacity};
-pub use peak::{ConfidentFleet, check_resolvable, confident_fleet};
+pub use peak::{ConfidentFleet, check_enough, confident_fleet};
 
 use crate::exit::CommandError;
 use crate::input::Loaded;

@@ -176,22 +176,36 @@ pub fn copy(from: &Path, to: &Path) -> Result<(), CommandError> {
 pub struct OutputDirectory {
     /// Where.
     pub path: PathBuf,
+    /// Whether this process made it.
+    made: bool,
     /// The system's own lock on the directory: a killed process leaves none behind. None where the file system has
     /// no locks.
     _lock: Option<File>,
 }
 
 impl OutputDirectory {
-    fn claim(path: PathBuf) -> Result<OutputDirectory, CommandError> {
+    fn claim(path: PathBuf, made: bool) -> Result<OutputDirectory, CommandError> {
         let lock = File::open(&path).map_err(|error| unwritable(&path, &error))?;
         match lock.try_lock() {
-            Ok(()) => Ok(OutputDirectory { path, _lock: Some(lock) }),
+            Ok(()) => Ok(OutputDirectory { path, made, _lock: Some(lock) }),
             Err(TryLockError::WouldBlock) => Err(CommandError::could_not_run(format!(
                 "{}: found another scaleproof command that writes to it; expected none; wait for its end, or choose \
                  another --out (the lock ends with that process: no file is to be removed)",
                 path.display()
             ))),
-            Err(TryLockError::Error(_)) => Ok(OutputDirectory { path, _lock: None }),
+            Err(TryLockError::Error(_)) => Ok(OutputDirectory { path, made, _lock: None }),
+        }
+    }
+
+    /// Removes all that is in it, and the directory unless it was there before: only for what began empty. What cannot be
+    /// removed stays; the reason for removing it is the error to tell.
+    pub fn discard(&self) {
+        for path in entries(&self.path) {
+            let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+            let _ = removed;
+        }
+        if self.made {
+            let _ = fs::remove_dir(&self.path);
         }
     }
 
@@ -226,8 +240,9 @@ pub fn output_directory(
     resume: bool,
 ) -> Result<OutputDirectory, CommandError> {
     if let Some(path) = given {
+        let made = !path.exists();
         fs::create_dir_all(path).map_err(|error| unwritable(path, &error))?;
-        let claimed = OutputDirectory::claim(path.to_owned())?;
+        let claimed = OutputDirectory::claim(path.to_owned(), made)?;
         if !entries(path).is_empty() && !resume {
             return Err(CommandError::bad_input(format!(
                 "{}: found files in it; expected a new or empty directory; give another --out, or --resume where the \
@@ -243,7 +258,7 @@ pub fn output_directory(
     for number in 1..100_000u32 {
         let path = parent.join(if number == 1 { name.to_owned() } else { format!("{name}-{number}") });
         match fs::create_dir(&path) {
-            Ok(()) => return OutputDirectory::claim(path),
+            Ok(()) => return OutputDirectory::claim(path, true),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(unwritable(&path, &error)),
         }

@@ -60,6 +60,8 @@ pub struct PointResult {
     pub point: Point,
     /// Its directory.
     pub directory: PathBuf,
+    /// Whether its pack was there before this command.
+    pub resumed: bool,
     /// The analyzer's report.
     pub report: Report,
     /// The replicas over time.
@@ -165,6 +167,7 @@ impl Point {
                     return Ok(Ok(PointResult {
                         point: *self,
                         directory: directory.to_owned(),
+                        resumed: true,
                         report,
                         samples,
                     }));
@@ -234,7 +237,7 @@ impl Point {
             Ok((report, samples))
         })?;
         seal::put(directory)?;
-        Ok(PointResult { point: *self, directory: directory.to_owned(), report, samples })
+        Ok(PointResult { point: *self, directory: directory.to_owned(), resumed: false, report, samples })
     }
 
     fn run(

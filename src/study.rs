@@ -26,7 +26,7 @@ pub struct Study {
     /// The pack.
     pub directory: PathBuf,
     /// Keeps others from writing there.
-    _claim: OutputDirectory,
+    claim: OutputDirectory,
     /// How to print.
     pub format: Format,
     /// Whether prompts share prefixes.
@@ -64,7 +64,7 @@ impl Study {
         let (format, resume, strict) = (args.format, args.resume, args.strict);
         let directory = claim.path.clone();
         let results = Vec::new();
-        Ok(Study { loaded, directory, _claim: claim, format, shared_prefixes, resume, strict, results })
+        Ok(Study { loaded, directory, claim, format, shared_prefixes, resume, strict, results })
     }
 
     /// The point at an offered rate, on the manifest's own fleet unless `replicas` says otherwise.
@@ -145,20 +145,32 @@ impl Study {
         Ok(indices)
     }
 
-    /// With --strict, refuses results outside the profile's validity region.
+    /// With --strict, refuses results outside the profile's validity region, and leaves none of the packs that this
+    /// command wrote of them.
     fn refuse_outside<'r>(&self, results: impl Iterator<Item = &'r PointResult>) -> Result<(), CommandError> {
-        self.refuse_what_is_outside(results.flat_map(|result| {
+        let outside: Vec<&PointResult> = results.filter(|result| result.report.leaves_validity()).collect();
+        let named = outside.iter().flat_map(|result| {
             let name = result.point.name(&self.loaded);
             result.report.outside_validity().map(move |what| (name.clone(), what.to_owned()))
-        }))
+        });
+        self.refuse_what_is_outside(named).inspect_err(|_| {
+            for result in outside.iter().filter(|result| !result.resumed) {
+                // Without --resume it is gone with the whole pack.
+                let _ = std::fs::remove_dir_all(&result.directory);
+            }
+        })
     }
 
-    /// The same for what has no pack of its own.
+    /// The same for what has no pack of its own. A study that was not resumed leaves nothing.
     pub fn refuse_what_is_outside(
         &self,
         outside: impl Iterator<Item = (String, String)>,
     ) -> Result<(), CommandError> {
-        refuse_outside(self.strict, outside)
+        refuse_outside(self.strict, outside).inspect_err(|_| {
+            if !self.resume {
+                self.claim.discard();
+            }
+        })
     }
 
     fn obtain(&self, point: &Point, progress: &Progress) -> Result<PointResult, CommandError> {

@@ -9,10 +9,7 @@ use std::path::Path;
 use support::{Scenario, repository};
 
 /// Goals that are missed, with the reason in docs/accuracy.md; how far they are missed at most.
-const MISSED: [(&str, &str, f64); 2] = [
-    ("do-h200-llama70b-fp8/multiturn-baseline", "TPOT mean ms", 0.07),
-    ("kubecon-h100-llama8b", "TPOT mean ms", 0.10),
-];
+const MISSED: [(&str, &str, f64); 1] = [("kubecon-h100-llama8b", "TPOT mean ms", 0.08)];
 
 #[test]
 fn held_out_points_are_predicted_within_their_goals() {
@@ -24,13 +21,15 @@ fn held_out_points_are_predicted_within_their_goals() {
     let scenario = Scenario::new();
     let run = scenario.run(&["accuracy", &data, "--format", "json"]).expect(1);
     let sets = run.json();
-    assert_eq!(sets.as_array().unwrap().len(), 7);
+    assert_eq!(sets.as_array().unwrap().len(), 8);
     for set in sets.as_array().unwrap() {
         let name = set["set"].as_str().unwrap();
         for goal in set["goals"].as_array().unwrap() {
             let metric = goal["metric"].as_str().unwrap();
             let known = MISSED.iter().find(|(n, m, _)| *n == name && *m == metric);
-            let limit = known.map_or(goal["goal_median"].as_f64().unwrap(), |(_, _, limit)| *limit);
+            // A check without a goal is only shown.
+            let Some(wanted) = goal["goal_median"].as_f64() else { continue };
+            let limit = known.map_or(wanted, |(_, _, limit)| *limit);
             let found = goal["held_out_median"].as_f64().unwrap();
             assert!(found <= limit, "{name}: {metric}: {found} above {limit}");
         }

@@ -137,6 +137,8 @@ fn config(seats: u32) -> (RunConfig, EngineConfig) {
             prefill_context_token_us: 0.0,
             row_us: 0.0,
             sampled_row_us: 0.0,
+            launch_us: 0.0,
+            decode_wave_rows: 0.0,
         },
         graphs: None,
         host: HostCost::default(),

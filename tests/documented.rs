@@ -1,15 +1,19 @@
-//! docs/formats.md names every field that the readers know.
+//! docs/formats.md names every field that the readers know, and the first example of docs/calibration.md runs.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod support;
 
 use scaleproof_pack::manifest::Manifest;
 use scaleproof_sim::profile::Profile;
 use scaleproof_sim::scenario::Scenario;
+use support::Scenario as Place;
 
 const MANIFEST: &str = include_str!("bad_input/valid/s/workload-manifest.yaml");
 const SCENARIO: &str = include_str!("bad_input/valid/s/scenario.yaml");
 const PROFILE: &str = include_str!("bad_input/valid/engine.yaml");
 const FORMATS: &str = include_str!("../docs/formats.md");
+const CALIBRATION: &str = include_str!("../docs/calibration.md");
 
 /// A field that no reader knows, and that is like none: its fault lists those that are known.
 const STRANGER: &str = "zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz";
@@ -87,5 +91,25 @@ fn every_field_is_documented() {
             FORMATS.lines().any(|line| line.starts_with('|') && word(line)),
             "docs/formats.md lacks {field}"
         );
+    }
+}
+
+/// The first block of code in `text` that begins so.
+fn block(text: &'static str, begin: &str) -> &'static str {
+    let mut blocks = text.split("```\n").skip(1).step_by(2);
+    blocks.find(|block| block.starts_with(begin)).unwrap_or_else(|| panic!("no block begins with {begin}"))
+}
+
+#[test]
+fn the_example_of_a_calibration_runs() {
+    let place = Place::new();
+    std::fs::write(place.path("points.csv"), block(CALIBRATION, "label,concurrency,")).unwrap();
+    let commands = block(CALIBRATION, "scaleproof model predict --gpu h100 ");
+    assert_eq!(commands.lines().count(), 3);
+    for command in commands.lines() {
+        place.run(&command.split_whitespace().skip(1).collect::<Vec<_>>()).expect(0);
+    }
+    for profile in ["tp2-prior.yaml", "tp2.yaml", "tp4.yaml"] {
+        Profile::parse(profile, &place.read(profile)).unwrap();
     }
 }

@@ -160,24 +160,30 @@ fn a_plan_finds_the_fleet_that_carries_the_peak_with_a_confidence() {
     let (half, most) = (plan("0.5"), plan("0.95"));
     let replicas = |found: &Value| found["replicas"].as_u64().unwrap();
     assert!(replicas(&half) < replicas(&most), "{half}\n{most}");
-    for (found, draws) in [(&half, 40), (&most, 73)] {
+    for found in [&half, &most] {
         let chosen = |fleet: &&Value| fleet["replicas"] == found["replicas"];
         let fleets = found["simulated"].as_array().unwrap();
         let fleet = fleets.iter().find(chosen).unwrap();
-        assert_eq!(fleet["draws"], draws);
+        assert_eq!(fleet["draws"], 40);
         let (share, low) = (number(&fleet["share"]), number(&fleet["share_ci95"][0]));
-        assert!(share >= number(&found["confidence"]) && low < share, "{fleet}");
-        assert_eq!(found["resolved"], low >= number(&found["confidence"]));
+        let probability = number(&fleet["probability"]);
+        assert!((probability - number(&fleet["passing"]) / 41.0).abs() < 1e-12, "{fleet}");
+        assert!(probability >= number(&found["confidence"]) && low < share && probability < share, "{fleet}");
         assert!(
             fleets.iter().any(|fleet| fleet["pass"] == false),
             "one replica less must have been tried: {found}"
         );
     }
-    scenario.run(&["plan", "small", "--peak", "90", "--at-confidence", "0.9", "--draws", "34"]).refuses(&[
-        "found 34 draws",
-        "at least 35",
-        "--draws",
-    ]);
+}
+
+/// What a plan and a sizing ask of draws is one rule.
+#[test]
+fn too_few_draws_for_a_confidence_are_refused() {
+    let size = ["size", "--model", "llama-3.2-1b", "--gpu", "l40s", "--tp", "1", "--workload", "small"];
+    for command in [&["plan", "small"][..], &size] {
+        let few = ["--peak", "90", "--at-confidence", "0.9", "--draws", "8"];
+        Scenario::new().run(&[command, &few].concat()).refuses(&["found 8 draws", "at least 9", "--draws"]);
+    }
 }
 
 #[test]
@@ -222,12 +228,28 @@ const COMMANDS: [&[&str]; 5] = [
 fn strict_refuses_what_lies_outside_the_profile_s_region() {
     for command in COMMANDS {
         let strict = [command, &["--strict"]].concat();
-        extrapolated().run(&strict).refuses(&["--strict:", "rows reached", "the profile holds to 3"]);
+        let scenario = extrapolated();
+        let refused = [&strict[..], &["--out", "refused"]].concat();
+        scenario.run(&refused).refuses(&["--strict:", "rows reached", "the profile holds to 3"]);
+        assert!(!std::path::Path::new(&scenario.path("refused")).exists(), "{command:?} left a pack");
         let inside = Scenario::new().run(&strict);
         assert!(inside.code < 2, "{inside:#?}");
     }
     let draws = ["capacity", "small", "--rps", "5,6", "--within", "1", "--draws", "3", "--strict"];
     extrapolated().run(&draws).refuses(&["--strict:"]);
+}
+
+#[test]
+fn a_refused_study_that_was_resumed_keeps_what_was_there() {
+    let scenario = extrapolated();
+    let sweep = |rates: &str, more: &[&str]| {
+        scenario.run(&[&["sweep", "small", "--out", "study", "--rps", rates][..], more].concat())
+    };
+    sweep("2", &[]).expect(0);
+    sweep("2,60", &["--resume", "--strict"]).refuses(&["--strict:"]);
+    let points = std::fs::read_dir(scenario.path("study/points")).unwrap();
+    let names: Vec<String> = points.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    assert!(names.len() == 1 && names[0].starts_with("open-cold-2-"), "{names:?}");
 }
 
 #[test]

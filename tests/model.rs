@@ -116,6 +116,13 @@ fn a_prediction_is_no_faster_than_the_gpu_and_reads_back() {
         "{written}"
     );
     let profile = scaleproof_sim::profile::Profile::parse("prior.yaml", &written).unwrap();
+    let errors = &profile.provenance.fit_errors;
+    for kind in ["prefill step", "decode step", "mixed step", "kernel products_bf16", "kernel collective"] {
+        let of_kind = errors.iter().find(|error| error.kind.starts_with(kind)).unwrap();
+        assert!((0.01..0.3).contains(&of_kind.median_relative) && of_kind.count > 20, "{of_kind:?}");
+        assert!(text.contains(&format!("{}: median error ", of_kind.kind)), "{text}");
+    }
+    assert_eq!(json["fit_errors"].as_array().unwrap().len(), errors.len());
     assert_eq!(
         profile.to_yaml(&[]),
         written.lines().skip(1).map(|line| format!("{line}\n")).collect::<String>()
@@ -128,6 +135,7 @@ fn what_cannot_be_is_refused_with_the_reason() {
     predict(&place, "--gpu h100 --model llama-3.1-70b").refuses(&["does not fit: found -", "raise --tp"]);
     predict(&place, "--gpu rtx-4090 --model llama-3.1-8b --max-model-len 131072")
         .refuses(&["max_model_len: found 131072", "which the KV cache holds"]);
+    predict(&place, "--gpu h100 --model llama-3.1-8b --max-model-len 1").refuses(&["1 is not in 2.."]);
     predict(&place, "--gpu h100 --model llama-3.1-8b --max-num-batched-tokens 64")
         .refuses(&["max_num_batched_tokens: found 64"]);
 }

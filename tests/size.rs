@@ -7,8 +7,20 @@ mod small;
 use serde_json::Value;
 use small::Place;
 
-const SIZE: [&str; 10] =
-    ["size", "--model", "llama-3.2-1b", "--peak", "400", "--workload", "scenario", "--draws", "3", "--gpu"];
+const SIZE: [&str; 12] = [
+    "size",
+    "--model",
+    "llama-3.2-1b",
+    "--peak",
+    "400",
+    "--workload",
+    "scenario",
+    "--at-confidence",
+    "0.75",
+    "--draws",
+    "3",
+    "--gpu",
+];
 
 fn names(json: &Value) -> Vec<&str> {
     json["candidates"].as_array().unwrap().iter().map(|c| c["name"].as_str().unwrap()).collect()
@@ -32,7 +44,7 @@ fn a_comparison_adds_up_and_is_sorted_by_what_it_costs() {
             .collect();
         assert_eq!(draws.len(), 3);
         let least = draws.iter().copied().fold(f64::INFINITY, f64::min);
-        assert!((number("/capacity/assured/rps") - least).abs() < 1e-12, "three draws show 0.75 at most");
+        assert!((number("/capacity/assured/rps") - least).abs() < 1e-12, "all three draws show 0.75");
         assert!(number("/capacity/interval_rps/low") <= number("/capacity/interval_rps/high"));
         let replicas = number("/fleet/plan/planned_replicas");
         assert!((replicas - (400.0 / (least * 0.75)).ceil()).abs() < 1e-9, "{replicas}");

@@ -113,6 +113,8 @@ fn endless() -> (EngineConfig, RunConfig) {
             prefill_context_token_us: 0.0,
             row_us: 0.0,
             sampled_row_us: 0.0,
+            launch_us: 0.0,
+            decode_wave_rows: 0.0,
         },
         host: HostCost::default(),
         hardware: None,

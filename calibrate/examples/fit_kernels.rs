@@ -1,6 +1,6 @@
 //! Fits the efficiencies of models/kernels/hopper.yaml on measured kernels: the parquet tables of aiconfigurator for
-//! H100 and H200 (docs/calibration.md says where they are from), and for the element-wise kernels the layer table of
-//! LLMServingSim.
+//! H100 and H200 (docs/calibration.md says where they are from), for the element-wise kernels the layer table of
+//! LLMServingSim, and for the launches without graphs the token times of splitwise-sim.
 //!
 //! cargo run --release -p scaleproof-calibrate --example fit_kernels -- PROFILES [--write FILE]
 
@@ -11,6 +11,7 @@ use scaleproof_calibrate::hardware::Precision;
 use scaleproof_calibrate::hardware::gpu::Gpu;
 use scaleproof_calibrate::kernels::roof_us;
 use scaleproof_calibrate::least_squares::{Fit, Row, fit};
+use scaleproof_calibrate::physics::HOST_US;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write;
@@ -19,6 +20,8 @@ use std::path::{Path, PathBuf};
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 /// A table's rows, each by column name.
 type Table = Vec<BTreeMap<String, Field>>;
+/// Kind of kernel, measurements, and the fit's median relative error.
+type Errors = Vec<(String, usize, f64)>;
 
 /// Matrices smaller than this in either direction are of no dense model.
 const SIDE_MIN: i64 = 2048;
@@ -39,7 +42,8 @@ fn main() -> Result<()> {
         tables.push((gpu, profiles.join("aiconfigurator").join(folder)));
     }
     let layers = profiles.join("llmservingsim/RTXPRO6000_meta-llama_Llama-3.1-8B_tp1/dense.csv");
-    let text = text(&tables, &layers)?;
+    let served = profiles.join("splitwise-sim/perf_model.csv");
+    let text = text(&tables, &layers, &served)?;
     match (arguments.next().as_deref(), arguments.next()) {
         (None, _) => print(&text),
         (Some("--write"), Some(file)) => std::fs::write(file, text)?,
@@ -53,14 +57,15 @@ fn print(text: &str) {
     print!("{text}");
 }
 
-fn text(tables: &[(Gpu, PathBuf)], layers: &Path) -> Result<String> {
+fn text(tables: &[(Gpu, PathBuf)], layers: &Path, served: &Path) -> Result<String> {
     let mut errors = Vec::new();
     let mut out = String::from(
         "# Written by the command below: change that program, not this file. Times in microseconds, of one layer.\n\
          kernels: hopper\n\
          gpus: [h100-sxm, h200]\n\
          source: \"aiconfigurator 095f58a5 (vLLM 0.24.0 kernels on H100 SXM and H200); element-wise kernels: \
-         LLMServingSim 5daddb21 (vLLM 0.19.0 on RTX PRO 6000)\"\n\
+         LLMServingSim 5daddb21 (vLLM 0.19.0 on RTX PRO 6000); launches: splitwise-sim 8f99e7dc (Llama-2-70B on \
+         H100, 2023)\"\n\
          command: cargo run --release -p scaleproof-calibrate --example fit_kernels -- PROFILES --write \
          models/kernels/hopper.yaml\n\
          # Knots: [tokens, launch_us, efficiency].\n\
@@ -79,9 +84,10 @@ fn text(tables: &[(Gpu, PathBuf)], layers: &Path) -> Result<String> {
     prefill(&mut out, tables, &mut errors)?;
     collective(&mut out, tables, &mut errors)?;
     element_wise(&mut out, layers, &mut errors)?;
-    writeln!(out, "# Median |fitted/measured - 1| of a kernel.\nfit_errors:")?;
-    for (kind, error) in errors {
-        writeln!(out, "  {kind}: {error:.3}")?;
+    launches(&mut out, served, &mut errors)?;
+    writeln!(out, "# Measurements, and the median of |fitted/measured - 1|.\nfit_errors:")?;
+    for (kind, count, error) in errors {
+        writeln!(out, "  {kind}: {{count: {count}, median_relative: {error:.3}}}")?;
     }
     Ok(out)
 }
@@ -118,7 +124,7 @@ fn products(
     tables: &[(Gpu, PathBuf)],
     precision: Precision,
     (dtype, source): (&str, &str),
-    errors: &mut Vec<(String, f64)>,
+    errors: &mut Errors,
 ) -> Result<()> {
     let mut by_tokens: BTreeMap<i64, Vec<Row>> = BTreeMap::new();
     for (gpu, folder) in tables {
@@ -146,7 +152,8 @@ fn products(
     writeln!(out, "  {}:\n    knots:\n      [{}]", precision.word(), knots.join(", "))?;
     let mut medians: Vec<f64> = fits.values().map(|fit| fit.median_relative_error).collect();
     medians.sort_by(f64::total_cmp);
-    errors.push((format!("products_{}", precision.word()), medians[medians.len() / 2]));
+    let count = by_tokens.values().map(Vec::len).sum();
+    errors.push((format!("products_{}", precision.word()), count, medians[medians.len() / 2]));
     Ok(())
 }
 
@@ -167,7 +174,7 @@ fn decode(
     tables: &[(Gpu, PathBuf)],
     precision: Precision,
     cache: &str,
-    errors: &mut Vec<(String, f64)>,
+    errors: &mut Errors,
 ) -> Result<()> {
     let mut rows = Vec::new();
     for (gpu, folder) in tables {
@@ -184,19 +191,21 @@ fn decode(
     }
     let fit = fitted(&rows, "decode attention")?;
     let c = &fit.coefficients;
+    // An 8-bit cache is unpacked where it is read: the multiprocessors' work, not the bandwidth, bounds it.
+    let in_waves = if precision == Precision::Fp8 { ", in_waves: true" } else { "" };
     writeln!(
         out,
-        "  {}: {{floor_us: {:.2}, row_head_us: {:.4}, efficiency: {:.3}}}",
+        "  {}: {{floor_us: {:.2}, row_head_us: {:.4}, efficiency: {:.3}{in_waves}}}",
         precision.word(),
         c[0],
         c[1],
         1.0 / c[2]
     )?;
-    errors.push((format!("decode_{}", precision.word()), fit.median_relative_error));
+    errors.push((format!("decode_{}", precision.word()), rows.len(), fit.median_relative_error));
     Ok(())
 }
 
-fn prefill(out: &mut String, tables: &[(Gpu, PathBuf)], errors: &mut Vec<(String, f64)>) -> Result<()> {
+fn prefill(out: &mut String, tables: &[(Gpu, PathBuf)], errors: &mut Errors) -> Result<()> {
     let mut rows = Vec::new();
     for (gpu, folder) in tables {
         let peak = gpu.peak_flops(Precision::Bf16).ok_or("no peak in 16 bits")?;
@@ -220,11 +229,11 @@ fn prefill(out: &mut String, tables: &[(Gpu, PathBuf)], errors: &mut Vec<(String
         c[1],
         1.0 / c[2]
     )?;
-    errors.push(("prefill".to_owned(), fit.median_relative_error));
+    errors.push(("prefill".to_owned(), rows.len(), fit.median_relative_error));
     Ok(())
 }
 
-fn collective(out: &mut String, tables: &[(Gpu, PathBuf)], errors: &mut Vec<(String, f64)>) -> Result<()> {
+fn collective(out: &mut String, tables: &[(Gpu, PathBuf)], errors: &mut Errors) -> Result<()> {
     let mut by_gpus: BTreeMap<i64, Vec<Row>> = BTreeMap::new();
     let mut launches = Vec::new();
     for (gpu, folder) in tables {
@@ -258,12 +267,12 @@ fn collective(out: &mut String, tables: &[(Gpu, PathBuf)], errors: &mut Vec<(Str
         "  # 370 of 450 GB/s: what NCCL's maintainers say of its rings (NVIDIA/nccl-tests issue 212)."
     )?;
     writeln!(out, "  library_efficiency: {LIBRARY_EFFICIENCY}")?;
-    errors.push(("collective".to_owned(), worst));
+    errors.push(("collective".to_owned(), by_gpus.values().map(Vec::len).sum(), worst));
     Ok(())
 }
 
 /// The four element-wise kernels of a layer of Llama-3.1-8B, on the GPU they were measured on.
-fn element_wise(out: &mut String, layers: &Path, errors: &mut Vec<(String, f64)>) -> Result<()> {
+fn element_wise(out: &mut String, layers: &Path, errors: &mut Errors) -> Result<()> {
     let Found::Entry(gpu) = Gpu::find("rtx-pro-6000")? else {
         return Err("a catalogue name is no file".into());
     };
@@ -290,7 +299,33 @@ fn element_wise(out: &mut String, layers: &Path, errors: &mut Vec<(String, f64)>
     let fit = fitted(&rows, "element-wise")?;
     let c = &fit.coefficients;
     writeln!(out, "element_wise: {{floor_us: {:.2}, efficiency: {:.3}}}", c[0], 1.0 / c[1])?;
-    errors.push(("element_wise".to_owned(), fit.median_relative_error));
+    errors.push(("element_wise".to_owned(), rows.len(), fit.median_relative_error));
+    Ok(())
+}
+
+/// Layers of Llama-2-70B.
+const LAYERS: f64 = 80.0;
+
+/// What the host takes to launch a layer's kernels without a graph: token times of one row on four and on eight H100, in
+/// software of before graphs. More GPUs make the kernels shorter and the token no faster, so it waits for the host.
+fn launches(out: &mut String, served: &Path, errors: &mut Errors) -> Result<()> {
+    let mut times = Vec::new();
+    let text = std::fs::read_to_string(served).map_err(|e| format!("{}: {e}", served.display()))?;
+    for line in text.lines().skip(1) {
+        let fields: Vec<&str> = line.split(',').collect();
+        let [model, gpu, _, batch, _, _, _, _, token_ms, _, gpus] = fields[..] else {
+            return Err(format!("{}: found {line:?}, expected 11 fields", served.display()).into());
+        };
+        if model == "llama2-70b" && gpu == "h100-80gb" && batch == "1" && ["4", "8"].contains(&gpus) {
+            times.push((1e3 * token_ms.parse::<f64>()? - HOST_US) / LAYERS);
+        }
+    }
+    times.sort_by(f64::total_cmp);
+    let layer_us = *times.get(times.len() / 2).ok_or("launches: no rows")?;
+    let mut off: Vec<f64> = times.iter().map(|us| (layer_us / us - 1.0).abs()).collect();
+    off.sort_by(f64::total_cmp);
+    writeln!(out, "# Of a layer, by a host that launches kernel by kernel.\nlaunches_us: {layer_us:.0}")?;
+    errors.push(("launches".to_owned(), times.len(), off[off.len() / 2]));
     Ok(())
 }
 

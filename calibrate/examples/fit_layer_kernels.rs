@@ -64,7 +64,7 @@ fn text(gpu: &Gpu, tables: &[Tables]) -> Result<String> {
     let mut errors = Vec::new();
     let mut out = String::from(
         "# Written by the command below: change that program, not this file. Times in microseconds, of one layer.\n\
-         # Precisions that are not here, and collectives, are taken from hopper.yaml.\n\
+         # Precisions that are not here, collectives and launches are taken from hopper.yaml.\n\
          kernels: rtx-pro-6000\n\
          gpus: [rtx-pro-6000]\n\
          source: \"LLMServingSim 5daddb21 (vLLM 0.19.0 layers of Llama-3.1-8B and of Qwen3-32B on RTX PRO 6000)\"\n\
@@ -76,9 +76,9 @@ fn text(gpu: &Gpu, tables: &[Tables]) -> Result<String> {
     decode(&mut out, gpu, tables, &mut errors)?;
     prefill(&mut out, gpu, tables, &mut errors)?;
     element_wise(&mut out, gpu, tables, &mut errors)?;
-    writeln!(out, "# Median |fitted/measured - 1| of a kernel.\nfit_errors:")?;
-    for (kind, error) in errors {
-        writeln!(out, "  {kind}: {error:.3}")?;
+    writeln!(out, "# Measurements, and the median of |fitted/measured - 1|.\nfit_errors:")?;
+    for (kind, count, error) in errors {
+        writeln!(out, "  {kind}: {{count: {count}, median_relative: {error:.3}}}")?;
     }
     Ok(out)
 }
@@ -99,7 +99,8 @@ fn fitted(rows: &[Row], what: &str) -> Result<Fit> {
     fit(rows).ok_or_else(|| format!("{what}: no rows to fit").into())
 }
 
-type Errors = Vec<(&'static str, f64)>;
+/// Kind of kernel, measurements, and the fit's median relative error.
+type Errors = Vec<(&'static str, usize, f64)>;
 
 /// Launch and efficiency at each number of tokens, over both models' matrices.
 fn products(out: &mut String, gpu: &Gpu, tables: &[Tables], errors: &mut Errors) -> Result<()> {
@@ -114,16 +115,17 @@ fn products(out: &mut String, gpu: &Gpu, tables: &[Tables], errors: &mut Errors)
             by_tokens.entry(tokens as u32).or_default().push(row);
         }
     }
-    let (mut knots, mut medians) = (Vec::new(), Vec::new());
+    let (mut knots, mut medians, mut count) = (Vec::new(), Vec::new(), 0);
     // The table goes on in sixteens: every eighth of them is enough beyond what graphs replay.
     for (&m, rows) in by_tokens.iter().filter(|(m, _)| **m <= 256 || **m % 128 == 0) {
         let fit = fitted(rows, "products")?;
         knots.push(format!("[{m}, {:.2}, {:.3}]", fit.coefficients[0], 1.0 / fit.coefficients[1]));
         medians.push(fit.median_relative_error);
+        count += rows.len();
     }
     medians.sort_by(f64::total_cmp);
     writeln!(out, "products:\n  bf16:\n    knots:\n      [{}]", knots.join(", "))?;
-    errors.push(("products_bf16", medians[medians.len() / 2]));
+    errors.push(("products_bf16", count, medians[medians.len() / 2]));
     Ok(())
 }
 
@@ -158,7 +160,7 @@ fn decode(out: &mut String, gpu: &Gpu, tables: &[Tables], errors: &mut Errors) -
         out,
         "decode:\n  bf16: {{floor_us: {floor:.2}, row_head_us: {head:.4}, efficiency: {efficiency:.3}}}"
     )?;
-    errors.push(("decode_bf16", fit.median_relative_error));
+    errors.push(("decode_bf16", rows.len(), fit.median_relative_error));
     Ok(())
 }
 
@@ -178,7 +180,7 @@ fn prefill(out: &mut String, gpu: &Gpu, tables: &[Tables], errors: &mut Errors) 
         out,
         "prefill: {{floor_us: {floor:.2}, token_head_us: {token:.6}, efficiency: {efficiency:.3}}}"
     )?;
-    errors.push(("prefill", fit.median_relative_error));
+    errors.push(("prefill", rows.len(), fit.median_relative_error));
     Ok(())
 }
 
@@ -205,6 +207,6 @@ fn element_wise(out: &mut String, gpu: &Gpu, tables: &[Tables], errors: &mut Err
     let fit = fitted(&rows, "element-wise")?;
     let (floor, efficiency) = (fit.coefficients[0], 1.0 / fit.coefficients[1]);
     writeln!(out, "element_wise: {{floor_us: {floor:.2}, efficiency: {efficiency:.3}}}")?;
-    errors.push(("element_wise", fit.median_relative_error));
+    errors.push(("element_wise", rows.len(), fit.median_relative_error));
     Ok(())
 }

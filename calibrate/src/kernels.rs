@@ -7,14 +7,16 @@
 //! prefill         floor + token_head x tokens x heads + operations / (efficiency x peak)
 //! all-reduce      floor + 2 (g-1)/g x bytes / (efficiency(g) x link), large ones with the library's floor and efficiency
 //! element-wise    floor + bytes / (efficiency x bandwidth), of all such kernels of a layer
+//! launches        what the host takes to launch a layer's kernels one by one, where no graph does
 //! ```
 //! Times of one layer, in microseconds. m: tokens; efficiency and launch depend on it because the tile does.
 
-use crate::hardware::Precision;
 use crate::hardware::gpu::{Gpu, Link};
+use crate::hardware::{Found, Precision};
 use scaleproof_pack::document::Document;
 use scaleproof_pack::fault::Faults;
 use scaleproof_pack::fields::{Fields, Item, above, from_to, mapping};
+use scaleproof_sim::profile::FitError;
 
 /// Efficiencies of one generation of kernels.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,7 +35,23 @@ pub struct Kernels {
     pub collective: Option<Collective>,
     /// Norms, rotary embedding and activation.
     pub element_wise: ElementWise,
+    /// What the host takes to launch the kernels of a layer; None where it was not measured.
+    pub launches_us: Option<f64>,
+    /// How far the fits are from the measured kernels, by kind: one of [`ERROR_KINDS`].
+    pub fit_errors: Vec<FitError>,
 }
+
+/// The kinds of kernels whose fit has an error in a file. For products and decode attention, with their precision.
+pub const ERROR_KINDS: [&str; 8] = [
+    "products_bf16",
+    "products_fp8",
+    "decode_bf16",
+    "decode_fp8",
+    "prefill",
+    "collective",
+    "element_wise",
+    "launches",
+];
 
 /// Matrix products at a number of tokens.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -55,6 +73,8 @@ pub struct Decode {
     pub row_head_us: f64,
     /// Share of the memory bandwidth.
     pub efficiency: f64,
+    /// Whether it takes whole waves of multiprocessors, since its own work bounds it and not the bandwidth.
+    pub in_waves: bool,
 }
 
 /// Prefill attention.
@@ -109,14 +129,49 @@ impl Kernels {
         let parse = |(file, text): &(&str, &str)| Kernels::parse(&format!("models/kernels/{file}"), text);
         let mut all = SHIPPED.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
         let own = all.iter().position(|kernels| kernels.gpus.contains(&gpu.name));
-        let first = all[0].clone();
+        let first = if own == Some(0) { all[0].clone() } else { all[0].carried(gpu)? };
         let Some(own) = own else { return Ok((first, false)) };
         let mut kernels = all.swap_remove(own);
         let measured = kernels.products(precision).is_some();
         fill(&mut kernels.products, &first.products);
         fill(&mut kernels.decode, &first.decode);
         kernels.collective = kernels.collective.or(first.collective);
+        kernels.launches_us = kernels.launches_us.or(first.launches_us);
+        for error in first.fit_errors {
+            if kernels.fit_errors.iter().all(|known| known.kind != error.kind) {
+                kernels.fit_errors.push(error);
+            }
+        }
         Ok((kernels, measured))
+    }
+
+    /// On a GPU that they were not measured on. What no size explains of a product of one token is its launch, and stays.
+    /// What comes on top at more tokens is tiles and waves that are not full: the tensor cores' time, which shrinks by their
+    /// peak. Left as it is, FP8 on a GPU twice as fast would cost more than BF16 where a replica's many GPUs leave each
+    /// small products.
+    fn carried(&self, gpu: &Gpu) -> Result<Kernels, Faults> {
+        let mut kernels = self.clone();
+        let Some(Found::Entry(measured)) = self.gpus.first().map(|name| Gpu::find(name)).transpose()? else {
+            return Ok(kernels);
+        };
+        for (precision, knots) in &mut kernels.products {
+            let slower = measured.product_peak(*precision) / gpu.product_peak(*precision);
+            let alone_us = knots.first().map_or(0.0, |knot| knot.launch_us);
+            for knot in knots {
+                knot.launch_us += (knot.launch_us - alone_us).max(0.0) * (slower - 1.0);
+            }
+        }
+        // Other GPUs take other attention kernels.
+        for (_, decode) in &mut kernels.decode {
+            decode.in_waves = false;
+        }
+        Ok(kernels)
+    }
+
+    /// How far the fit of a kind of kernel is from its measurements; None where the file does not say.
+    #[must_use]
+    pub fn fit_error(&self, kind: &str) -> Option<&FitError> {
+        self.fit_errors.iter().find(|error| error.kind == kind)
     }
 
     /// Reads a file of efficiencies.
@@ -194,11 +249,12 @@ fn read(fields: &mut Fields<'_>) -> Option<Kernels> {
     let name = fields.req("kernels").string();
     let gpus: Option<Vec<String>> = fields.req("gpus").list(1..=100)?.iter().map(Item::string).collect();
     let _ = (fields.req("source").string(), fields.req("command").string());
-    let _ = fields.opt("fit_errors").value();
+    let fit_errors = mapping(&fields.req("fit_errors"), read_errors);
     let products = by_precision(&fields.req("products"), |f| read_knots(&f.req("knots")));
     let decode = by_precision(&fields.req("decode"), |f| {
         let [floor_us, row_head_us, efficiency] = three(f, ["floor_us", "row_head_us", "efficiency"])?;
-        Some(Decode { floor_us, row_head_us, efficiency })
+        let in_waves = f.opt("in_waves").bool().unwrap_or(false);
+        Some(Decode { floor_us, row_head_us, efficiency, in_waves })
     });
     let prefill = mapping(&fields.req("prefill"), |f| {
         let [floor_us, token_head_us, efficiency] = three(f, ["floor_us", "token_head_us", "efficiency"])?;
@@ -229,6 +285,7 @@ fn read(fields: &mut Fields<'_>) -> Option<Kernels> {
         let efficiency = f.req("efficiency").f64(above(0.0, 10.0));
         Some(ElementWise { floor_us: floor_us?, efficiency: efficiency? })
     });
+    let launches_us = fields.opt("launches_us").f64(from_to(0.0, 1e6));
     Some(Kernels {
         name: name?,
         gpus: gpus?,
@@ -237,7 +294,24 @@ fn read(fields: &mut Fields<'_>) -> Option<Kernels> {
         prefill: prefill?,
         collective: if collective_item.is_present() { Some(collective?) } else { None },
         element_wise: element_wise?,
+        launches_us,
+        fit_errors: fit_errors?,
     })
+}
+
+fn read_errors(fields: &mut Fields<'_>) -> Option<Vec<FitError>> {
+    let mut errors = Vec::new();
+    for kind in ERROR_KINDS {
+        let item = fields.opt(kind);
+        if item.is_present() {
+            errors.push(mapping(&item, |f| {
+                let count = f.req("count").u32(1..=u32::MAX);
+                let median_relative = f.req("median_relative").f64(from_to(0.0, 10.0));
+                Some(FitError { kind: kind.to_owned(), count: count?, median_relative: median_relative? })
+            })?);
+        }
+    }
+    Some(errors)
 }
 
 fn by_precision<T>(

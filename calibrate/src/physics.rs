@@ -1,11 +1,13 @@
 //! A profile from physics alone: a model's kernels, one after the other, at the efficiencies that such kernels were
 //! measured with. A prior: of no served engine, with the error that `docs/accuracy.md` found such priors to have.
 
+mod errors;
+
 use crate::hardware::architecture::{Architecture, Gemm, Gemms, TpError};
 use crate::hardware::gpu::Gpu;
 use crate::hardware::memory::{MemoryError, MemoryPlan, MemorySettings};
 use crate::hardware::{Found, Precision};
-use crate::kernels::{Kernels, ProductKnot};
+use crate::kernels::{Decode, Kernels, ProductKnot};
 use scaleproof_pack::fault::Faults;
 use scaleproof_pack::time::Nanos;
 use scaleproof_sim::FrontEnd;
@@ -45,6 +47,8 @@ pub enum PriorError {
     Memory(MemoryError),
     /// Weights and working memory leave no room for one request.
     DoesNotFit(MemoryPlan),
+    /// The longest request is to have no token of an answer.
+    TooShort(u32),
     /// No kernel of this precision was measured.
     Unmeasured(Precision),
     /// More GPUs than one server's link connects.
@@ -62,6 +66,8 @@ pub enum PriorError {
     Catalogue(Faults),
 }
 
+/// The shortest context with which an engine answers: a token of a prompt and one of its answer.
+const CONTEXT_MIN: u32 = 2;
 /// GPUs that one server's link connects; between servers no collective was measured.
 const SERVER_GPUS: u32 = 8;
 
@@ -77,6 +83,11 @@ impl fmt::Display for PriorError {
                      raise --tp or --gpu-memory-utilization, or take a narrower precision"
                 )
             }
+            PriorError::TooShort(tokens) => write!(
+                f,
+                "max_model_len: found {tokens}; expected at least {CONTEXT_MIN}, a token of the prompt and one of the \
+                 answer"
+            ),
             PriorError::Unmeasured(precision) => {
                 write!(f, "precision: found {}; expected one whose kernels were measured", precision.word())
             }
@@ -125,7 +136,7 @@ pub fn element_wise_bytes(hidden: f64, intermediate: f64) -> f64 {
 
 /// What the host does for a step beside the GPU, and what the API server adds to a request. Not measured with the
 /// kernels; the factors `rows` and `front_end` are as wide as that says.
-const HOST_US: f64 = 1_500.0;
+pub const HOST_US: f64 = 1_500.0;
 const HOST_ROW_US: f64 = 12.0;
 const REQUEST_MS: f64 = 6.0;
 /// Each layer of a step that replays no graph of the whole model. BLIS fitted 32 us a layer to served engines (its
@@ -159,7 +170,8 @@ pub fn prior(spec: &PriorSpec) -> Result<(Profile, MemoryPlan), PriorError> {
     }
     let scheduler = scheduler(spec, &plan)?;
     let (kernels, measured) = Kernels::of(&spec.gpu, spec.memory.precision)?;
-    let step_time = Composer::new(spec, &kernels)?.step_time(spec, &scheduler);
+    let composer = Composer::new(spec, &kernels)?;
+    let step_time = composer.step_time(spec, &scheduler);
     let widen = if measured { 1.0 } else { CARRIED };
     let validity = Validity {
         batch_tokens: (1, scheduler.max_num_batched_tokens),
@@ -190,6 +202,7 @@ pub fn prior(spec: &PriorSpec) -> Result<(Profile, MemoryPlan), PriorError> {
             method: "roofline of each kernel at measured efficiencies; an uncalibrated prior".to_owned(),
             sources: vec![format!("models/kernels {}", kernels.name), format!("models/gpus {}", gpu.name)],
             expected_relative_error: Some(if measured { 0.1 } else { 0.15 }),
+            fit_errors: composer.fit_errors(),
             ..Provenance::default()
         },
     };
@@ -257,8 +270,11 @@ fn scheduler(spec: &PriorSpec, plan: &MemoryPlan) -> Result<EngineConfig, PriorE
     }
     let held = blocks.saturating_sub(1) * u64::from(spec.memory.block_size);
     let longest = spec.max_model_len.unwrap_or(spec.architecture.max_position_embeddings);
+    if longest < CONTEXT_MIN {
+        return Err(PriorError::TooShort(longest));
+    }
     let max_model_len = u64::from(longest).min(held) as u32;
-    if max_model_len < 2 {
+    if max_model_len < CONTEXT_MIN {
         return Err(PriorError::DoesNotFit(plan.clone()));
     }
     Ok(EngineConfig {
@@ -299,12 +315,14 @@ impl<'a> Composer<'a> {
         let knots = self.products;
         let graphs = GraphSettings { mode: spec.graphs, sizes: Vec::new(), ceiling: Cudagraphs::CEILING };
         // A graph of decode rows holds no prompt's tokens; the others do.
-        let full = self.coefficients(knots, 0.0);
+        let full = Coefficients { decode_wave_rows: self.wave_rows(), ..self.coefficients(knots, 0.0) };
         // The same kernels, prompts among the tokens, and attention launched by the host in every layer.
         let mut launched = self.coefficients(knots, self.prefill_token_us());
         launched.base_us = digits(launched.base_us + LAYER_LAUNCH_US * self.layers);
+        // Without a graph the host launches every kernel.
+        let launch_us = digits(self.layers * self.kernels.launches_us.unwrap_or(0.0));
         StepTime {
-            eager: launched.clone(),
+            eager: Coefficients { launch_us, ..launched.clone() },
             graphs: (spec.graphs != CudagraphMode::None)
                 .then(|| GraphTimes::new(graphs, full, launched, scheduler)),
             host: HostCost { base_us: HOST_US, row_us: HOST_ROW_US },
@@ -313,13 +331,9 @@ impl<'a> Composer<'a> {
     }
 
     /// Microseconds of a step's matrix products, collectives and element-wise kernels at one number of tokens.
-    fn tokens_us(&self, knot: &ProductKnot) -> f64 {
-        let products: f64 = self
-            .gemms
-            .layer
-            .iter()
-            .map(|gemm| knot.product_us((gemm.n, gemm.k), self.memory.precision, self.gpu))
-            .sum();
+    fn tokens_us(&self, knot: &ProductKnot) -> [f64; 3] {
+        let product = |gemm: &Gemm| knot.product_us((gemm.n, gemm.k), self.memory.precision, self.gpu);
+        let products_us: f64 = self.gemms.layer.iter().map(product).sum();
         let tokens = f64::from(knot.tokens);
         let (hidden, mlp) = (f64::from(self.model.hidden), f64::from(self.model.intermediate));
         let message_bytes = 2.0 * tokens * hidden;
@@ -329,7 +343,19 @@ impl<'a> Composer<'a> {
         let bytes = tokens * element_wise_bytes(hidden, mlp / f64::from(self.memory.tp));
         let element_us =
             element_wise.floor_us + 1e6 * bytes / (element_wise.efficiency * self.gpu.hbm_bytes_per_s);
-        self.layers * (products + 2.0 * reduce_us + element_us)
+        [products_us, 2.0 * reduce_us, element_us].map(|us| self.layers * us)
+    }
+
+    /// Decode attention over the cache; 16 bits stand for what was not measured.
+    fn decode(&self) -> Option<Decode> {
+        self.kernels.decode(self.memory.kv_precision).or(self.kernels.decode(Precision::Bf16))
+    }
+
+    /// Rows whose heads fill the multiprocessors once, where decode attention takes whole waves.
+    fn wave_rows(&self) -> f64 {
+        let heads = f64::from(self.model.kv_heads_per_gpu(self.memory.tp));
+        let in_waves = self.decode().is_some_and(|decode| decode.in_waves);
+        if in_waves { digits(f64::from(self.gpu.sm_count) / heads) } else { 0.0 }
     }
 
     /// What attention adds for each token of a prompt, beside its pairs.
@@ -339,9 +365,8 @@ impl<'a> Composer<'a> {
     }
 
     fn coefficients(&self, knots: &[ProductKnot], prefill_token_us: f64) -> Coefficients {
-        let decode = self.kernels.decode(self.memory.kv_precision).or(self.kernels.decode(Precision::Bf16));
         let (floor_us, row_head_us, read) =
-            decode.map_or((0.0, 0.0, 1.0), |d| (d.floor_us, d.row_head_us, d.efficiency));
+            self.decode().map_or((0.0, 0.0, 1.0), |d| (d.floor_us, d.row_head_us, d.efficiency));
         let kv_heads = f64::from(self.model.kv_heads_per_gpu(self.memory.tp));
         let head = self.gemms.lm_head;
         let head_us = 1e6 * 2.0 * head.weights() as f64 / self.gpu.hbm_bytes_per_s;
@@ -351,7 +376,7 @@ impl<'a> Composer<'a> {
         let context_us = 1e6 * self.hardware.kv_bytes_per_token / (read * self.gpu.hbm_bytes_per_s);
         let knot = |k: &ProductKnot| {
             let tokens = f64::from(k.tokens);
-            (tokens, digits(self.tokens_us(k) + prefill_token_us * tokens))
+            (tokens, digits(self.tokens_us(k).iter().sum::<f64>() + prefill_token_us * tokens))
         };
         Coefficients {
             base_us: digits(self.layers * floor_us + head_us + INPUTS_US),
@@ -361,6 +386,8 @@ impl<'a> Composer<'a> {
             prefill_context_token_us: digits(context_us),
             row_us: digits(self.layers * row_head_us * kv_heads),
             sampled_row_us: digits(head_row_us + SAMPLED_ROW_US),
+            launch_us: 0.0,
+            decode_wave_rows: 0.0,
         }
     }
 }
@@ -390,58 +417,4 @@ fn digits(value: f64) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Every GPU of the catalogue, in each precision, at every degree that divides the model: the prior's steps are
-    /// above the bound, what is written reads back, and the longest step grows with the tokens.
-    #[test]
-    fn every_gpu_has_a_prior_that_no_physics_forbids() {
-        let model =
-            Architecture::catalogue().unwrap().into_iter().find(|m| m.name == "llama-3.1-8b").unwrap();
-        let mut made = 0;
-        for gpu in Gpu::catalogue().unwrap() {
-            for (precision, tp) in [(Precision::Bf16, 1), (Precision::Bf16, 8), (Precision::Fp8, 2)] {
-                let spec = PriorSpec {
-                    architecture: model.clone(),
-                    memory: MemorySettings::usual(&gpu, tp, precision, Precision::Bf16),
-                    gpu: gpu.clone(),
-                    num_blocks: None,
-                    max_model_len: Some(4096),
-                    async_scheduling: true,
-                    prefix_caching: true,
-                    graphs: CudagraphMode::FullAndPiecewise,
-                };
-                let name = format!("{} {} TP{tp}", gpu.name, precision.word());
-                let (profile, _) = prior(&spec).unwrap_or_else(|error| panic!("{name}: {error}"));
-                profile.check_bound().unwrap_or_else(|error| panic!("{name}: {error}"));
-                check_hardware(&profile).unwrap_or_else(|error| panic!("{name}: {error}"));
-                let mut faster = profile.clone();
-                faster.step_time.hardware.as_mut().unwrap().hbm_bytes_per_s *= 2.0;
-                assert!(check_hardware(&faster).unwrap_err().contains("hardware.hbm_bytes_per_s"));
-                let mut lighter = profile.clone();
-                lighter.step_time.hardware.as_mut().unwrap().kv_bytes_per_token = 1.0;
-                assert!(check_hardware(&lighter).unwrap_err().contains("hardware.kv_bytes_per_token"));
-                let read = Profile::parse("prior.yaml", &profile.to_yaml(&[])).unwrap();
-                assert_eq!(read, profile, "{name}");
-                let knots = &profile.step_time.eager.batch_token_knots;
-                assert!(knots[knots.len() - 1].1 > 4.0 * knots[0].1, "{name}: {knots:?}");
-                made += 1;
-            }
-        }
-        assert_eq!(made, 24);
-    }
-
-    #[test]
-    fn a_gpu_has_its_own_kernels_where_they_were_measured() {
-        let gpu = |name: &str| Gpu::catalogue().unwrap().into_iter().find(|gpu| gpu.name == name).unwrap();
-        let of = |name, precision| {
-            let (kernels, measured) = Kernels::of(&gpu(name), precision).unwrap();
-            (kernels.name, measured)
-        };
-        assert_eq!(of("h200", Precision::Fp8), ("hopper".to_owned(), true));
-        assert_eq!(of("rtx-pro-6000", Precision::Bf16), ("rtx-pro-6000".to_owned(), true));
-        assert_eq!(of("rtx-pro-6000", Precision::Fp8), ("rtx-pro-6000".to_owned(), false));
-        assert_eq!(of("a100-80g", Precision::Bf16), ("hopper".to_owned(), false));
-    }
-}
+mod tests;

@@ -9,7 +9,7 @@ mod noise;
 pub(crate) use noise::noise_of;
 pub use noise::{observations, widen_by_draws};
 
-use crate::loads::{Builder, Lengths, gamma_gaps, stretched_arrivals, vllm_bench_gaps};
+use crate::loads::{Builder, Lengths, gamma_gaps, stretched_arrivals, vllm_bench_gaps, whole_prompt};
 use crate::posterior::Measured;
 use crate::trial::Trial;
 use scaleproof_pack::chance::stream;
@@ -34,6 +34,8 @@ pub struct Assumed {
     pub draws: u64,
     /// Lengths, shared prefixes and sessions of every point, in place of its own; `true` with the shared prefixes.
     pub workload: Option<(Manifest, bool)>,
+    /// Whether the engine keeps finished blocks for prompts that begin alike.
+    pub prefix_caching: bool,
 }
 
 /// How lengths lie about a known mean.
@@ -133,6 +135,7 @@ pub fn point_trial(run: &Run, assumed: &Assumed) -> Result<PointTrial, PointErro
     }
     let mut notes = Vec::new();
     let load = Source::new(run, assumed, &mut notes)?;
+    check_cache(point, assumed, &mut notes)?;
     let schedules = match &assumed.workload {
         Some((manifest, shared)) => load.of_workload(manifest, *shared)?,
         None => load.of_point(&mut notes)?,
@@ -143,6 +146,40 @@ pub fn point_trial(run: &Run, assumed: &Assumed) -> Result<PointTrial, PointErro
     let trial =
         Trial { label: load.label(&schedules), counted: 0..load.count as u64, schedules, seats: None };
     Ok(PointTrial { system: point.label.clone(), measured: Measured { trial, observations }, notes })
+}
+
+/// What a point says of its prefix cache, against the engine that is to serve it and the workload.
+fn check_cache(point: &OperatingPoint, assumed: &Assumed, notes: &mut Vec<String>) -> Result<(), PointError> {
+    match (point.prefix_hit_share, &assumed.workload) {
+        (Some(share), _) if share > 0.0 && !assumed.prefix_caching => unusable(
+            "prefix_hit_share",
+            share.to_string(),
+            "0 of an engine without prefix cache; predict the prior without --no-prefix-caching",
+        ),
+        (Some(share), Some(_)) => {
+            notes.push(format!(
+                "a prefix_hit_share of {share} is not simulated: --workload says what prompts share"
+            ));
+            Ok(())
+        }
+        (Some(share), None) if share > 0.0 => {
+            notes.push(
+                "prompts begin with their prefix_hit_share of tokens that are the same in all, which the cache holds but for \
+                 the first: their own histories would take more of the KV cache"
+                    .to_owned(),
+            );
+            Ok(())
+        }
+        (None, None) if assumed.prefix_caching => {
+            notes.push(
+                "the source does not say how much of the prompts was cached (prefix_hit_share): the cache is taken as cold, \
+                 and prompts as sharing nothing"
+                    .to_owned(),
+            );
+            Ok(())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// How the requests of a point came.
@@ -308,8 +345,11 @@ impl<'a> Source<'a> {
             at_s.into_iter().zip(inputs.iter().copied().zip(outputs.iter().copied())).collect();
         order.sort_by(|a, b| a.0.unwrap_or(0.0).total_cmp(&b.0.unwrap_or(0.0)));
         let mut list = Builder::default();
+        let hit_share = self.run.point.prefix_hit_share.unwrap_or(0.0);
         for (at_s, lengths) in order {
-            list.add(at_s, lengths, &[])?;
+            let cached = (f64::from(lengths.0) * hit_share).round() as u32;
+            let shared = (cached > 0).then(|| whole_prompt(0, cached));
+            list.add(at_s, lengths, shared.as_slice())?;
         }
         Ok(match self.arrivals {
             Arrivals::Closed { concurrency } => list.closed(concurrency),

@@ -14,8 +14,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The standard normal's 97.5 % point, squared.
-const Z2_95: f64 = 1.959_963_984_540_054 * 1.959_963_984_540_054;
 /// The level that intervals are made for.
 pub const LEVEL: f64 = 0.95;
 /// Draws from which on the least and the greatest of them are an interval of [`LEVEL`].
@@ -58,6 +56,8 @@ pub struct Spread {
     pub parameters_share: Option<f64>,
     /// The rest of it.
     pub seeds_share: Option<f64>,
+    /// Standard error of either share.
+    pub shares_se: Option<f64>,
 }
 
 impl Spread {
@@ -73,16 +73,39 @@ impl Spread {
         let seeds = variance(pairs.iter().map(|pair| pair.own_rps));
         let all = parameters.zip(seeds).map(|(p, s)| p + s).filter(|&all| all > 0.0);
         let share = |part: Option<f64>| Some(part? / all?);
+        let parameters_share = share(parameters);
         Some(Spread {
             draws: pairs.len(),
             median_rps,
             interval_rps: interval(&drawn),
             sd_parameters_rps: parameters.map(f64::sqrt),
             sd_seeds_rps: seeds.map(f64::sqrt),
-            parameters_share: share(parameters),
+            parameters_share,
             seeds_share: share(seeds),
+            shares_se: parameters_share.map(|share| share_se(share, pairs.len())),
         })
     }
+}
+
+/// The standard error of a share that two variances of `draws` values make up. The logarithm of a normal's sample
+/// variance has variance 2/(n - 1), so the logarithm of the ratio of two has 4/(n - 1); the share is its logistic function,
+/// whose slope is share (1 - share).
+fn share_se(share: f64, draws: usize) -> f64 {
+    let freedom = draws.saturating_sub(1).max(1) as f64;
+    share * (1.0 - share) * 2.0 / freedom.sqrt()
+}
+
+/// A share with the digits that its standard error leaves it, such as `80 % +- 15`: in steps of 5 %, with two standard
+/// errors rounded up. A share that is exact has none.
+#[must_use]
+pub fn share_words(share: f64, standard_error: f64) -> String {
+    const STEP: f64 = 5.0;
+    let percent = 100.0 * share;
+    if standard_error <= 0.0 {
+        return format!("{percent:.0} %");
+    }
+    let off = (200.0 * standard_error / STEP).ceil().max(1.0) * STEP;
+    format!("{:.0} % +- {off:.0}", (percent / STEP).round() * STEP)
 }
 
 /// The r-th lowest to the r-th highest of n rising values holds the next value with probability (n + 1 - 2r)/(n + 1),
@@ -107,12 +130,29 @@ fn variance(values: impl Iterator<Item = f64> + Clone) -> Option<f64> {
     (n > 1.0).then(|| values.map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0))
 }
 
-/// The fewest draws that can show a probability of `confidence`: if all of them pass, the lower end of their Wilson
-/// 95 % interval is n/(n + z^2), and reaches it.
+/// The probability with which another draw does what `count` of `draws` draws did: count/(draws + 1), whatever the
+/// distribution. Of n + 1 draws alike each is the last one with the same probability, so the next one lies above the r-th
+/// lowest of n with probability (n + 1 - r)/(n + 1) (Wilks 1941).
+///
+/// This is the one rule by which draws show a confidence: the capacity that `size` plans with, and the fleet of
+/// `plan --at-confidence`.
 #[must_use]
-pub fn draws_to_resolve(confidence: f64) -> u64 {
-    // A float of a share below 1 gives at most some 1e17.
-    (confidence * Z2_95 / (1.0 - confidence) - 1e-9).ceil().max(1.0) as u64
+pub fn shown_probability(count: u64, draws: u64) -> f64 {
+    count as f64 / (draws as f64 + 1.0)
+}
+
+/// Whether `count` of `draws` draws show a probability of `confidence`.
+#[must_use]
+pub fn shows(count: u64, draws: u64, confidence: f64) -> bool {
+    // The small allowance keeps 9 of 9 at 0.9 however it was rounded.
+    shown_probability(count, draws) + 1e-12 >= confidence
+}
+
+/// The fewest draws that can show a probability of `confidence`: all of them do it.
+#[must_use]
+pub fn draws_to_show(confidence: f64) -> u64 {
+    // A float of a share below 1 gives at most some 1e16.
+    (confidence / (1.0 - confidence) - 1e-9).ceil().max(1.0) as u64
 }
 
 #[cfg(test)]
@@ -187,13 +227,49 @@ mod tests {
     }
 
     #[test]
-    fn as_many_draws_resolve_a_confidence_as_wilson_s_interval_asks() {
-        for confidence in [0.5, 0.8, 0.9, 0.95, 0.99, 0.999] {
-            let n = draws_to_resolve(confidence);
-            let low_of_all = |n| wilson_95(n, n).unwrap().0;
-            assert!(low_of_all(n) >= confidence, "{confidence}: {n}");
-            assert!(n == 1 || low_of_all(n - 1) < confidence, "{confidence}: fewer than {n} do");
+    fn as_many_draws_show_a_confidence_as_all_of_them_need() {
+        for confidence in [0.3, 0.5, 0.8, 0.9, 0.95, 0.99, 0.999, 0.9999] {
+            let n = draws_to_show(confidence);
+            assert!(shows(n, n, confidence), "{confidence}: {n}");
+            assert!(n == 1 || !shows(n - 1, n - 1, confidence), "{confidence}: fewer than {n} do");
         }
-        assert_eq!((draws_to_resolve(0.9), draws_to_resolve(0.99)), (35, 381));
+        assert_eq!(
+            [0.5, 0.9, 0.95, 0.99].map(draws_to_show),
+            [1, 9, 19, 99],
+            "the r-th lowest of n is reached with (n + 1 - r)/(n + 1)"
+        );
+    }
+
+    /// How often the next draw passes, where k of n passed: never less often than is said.
+    #[test]
+    fn the_next_draw_does_it_as_often_as_is_shown() {
+        let (draws, studies) = (19, 20_000);
+        // A fleet is chosen as the smallest with which 18 of 19 draws pass: at the second highest of their needs.
+        let mut passed = 0;
+        for study in 0..studies {
+            let mut chance = stream(5, study, "test");
+            let mut needs: Vec<f64> = (0..draws).map(|_| normal(&mut chance)).collect();
+            needs.sort_by(f64::total_cmp);
+            passed += u64::from(normal(&mut chance) <= needs[draws - 2]);
+        }
+        let (low, high) = wilson_95(passed, studies).unwrap();
+        let shown = shown_probability(18, 19);
+        assert!(low - 0.005 <= shown && shown <= high + 0.005, "{low} to {high} for {shown}");
+    }
+
+    #[test]
+    fn shares_have_the_digits_that_their_draws_support() {
+        let words = |share, draws| share_words(share, share_se(share, draws));
+        assert_eq!(words(0.823, 40), "80 % +- 10");
+        assert_eq!(words(0.823, 9), "80 % +- 25");
+        assert_eq!(words(0.823, 4000), "80 % +- 5");
+        assert_eq!((words(1.0, 40), words(0.0, 40)), ("100 %".to_owned(), "0 %".to_owned()));
+        // The error is that of the shares themselves.
+        let shares: Vec<f64> = (0..400)
+            .map(|study| Spread::of(&pairs(40, 0.05, 0.05, &mut stream(6, study, "test"))).unwrap())
+            .map(|spread| spread.parameters_share.unwrap())
+            .collect();
+        let sd = variance(shares.iter().copied()).unwrap().sqrt();
+        assert!((sd / share_se(0.5, 40) - 1.0).abs() < 0.2, "{sd}");
     }
 }

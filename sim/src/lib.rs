@@ -17,6 +17,7 @@ pub mod scenario;
 mod setup;
 pub mod step_time;
 pub mod watch;
+pub mod waves;
 
 pub use attempt::{Attempt, Fate, Stage};
 pub use event::GiveUp;

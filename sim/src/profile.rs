@@ -15,6 +15,7 @@ use read::{read_front_end, read_hardware, read_provenance, read_step_time, read_
 use scaleproof_pack::document::Document;
 use scaleproof_pack::fault::Faults;
 use scaleproof_pack::fields::{Fields, mapping, word_of};
+use serde::Serialize;
 use std::fmt;
 use uncertainty::{Correction, Uncertainty};
 pub use write::rounded;
@@ -156,7 +157,7 @@ pub struct Provenance {
 }
 
 /// How far a fit is from one kind of measurement.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FitError {
     /// What kind of step or metric.
     pub kind: String,

@@ -1,7 +1,7 @@
 //! What a step costs: additive terms over the whole batch, then the host's share.
 //!
 //! ```text
-//! T_gpu = base + G(N) + k1 sum_dec(c+1) + k2 sum_pre(q c + q^2/2) + k3 sum_pre(c) + k4 rows + k5 sampled
+//! T_gpu = max(base + G(N) + k1 sum_dec(c+1) + k2 sum_pre(q c + q^2/2) + k3 sum_pre(c) + k4 rows + k5 sampled, launch)
 //! T_cpu = u0 + u1 rows
 //! T     = max(T_gpu, T_cpu) with asynchronous scheduling, T_gpu + T_cpu without
 //! ```
@@ -15,6 +15,7 @@
 use crate::engine::cudagraph::{CudagraphMode, Cudagraphs, Execution};
 use crate::engine::{Batch, EngineConfig};
 use crate::hardware::{BelowBound, Hardware};
+use crate::waves;
 use scaleproof_pack::time::{Nanos, TimeError};
 use std::fmt;
 
@@ -28,6 +29,9 @@ pub struct Coefficients {
     pub batch_token_knots: Vec<(f64, f64)>,
     /// Each token of context read by a decode row.
     pub decode_context_token_us: f64,
+    /// Rows whose heads fill the GPU's multiprocessors once, for an attention kernel that takes whole waves of them
+    /// ([`waves`]); 0 for one that does not, which is any whose steps hold prompts too.
+    pub decode_wave_rows: f64,
     /// Each query-key pair of a prefill row.
     pub prefill_pair_us: f64,
     /// Each token of context read by a prefill row.
@@ -36,6 +40,8 @@ pub struct Coefficients {
     pub row_us: f64,
     /// Each sampled row.
     pub sampled_row_us: f64,
+    /// What the host takes to launch the step's kernels one by one, beside the GPU that runs them: a step takes no less.
+    pub launch_us: f64,
 }
 
 impl Coefficients {
@@ -56,13 +62,21 @@ impl Coefficients {
     }
 
     fn gpu_us(&self, shape: &BatchShape, padded_tokens: f64) -> f64 {
-        self.base_us
+        let decode_context = shape.decode_context as f64;
+        let rows = f64::from(shape.rows);
+        let waste = if self.decode_wave_rows > 0.0 && rows > 0.0 {
+            waves::waste(rows, decode_context / rows, self.decode_wave_rows)
+        } else {
+            1.0
+        };
+        let kernels_us = self.base_us
             + self.batch_tokens_us(padded_tokens)
-            + self.decode_context_token_us * shape.decode_context as f64
+            + self.decode_context_token_us * decode_context * waste
             + self.prefill_pair_us * shape.prefill_pairs as f64 / 2.0
             + self.prefill_context_token_us * shape.prefill_context as f64
-            + self.row_us * f64::from(shape.rows)
-            + self.sampled_row_us * f64::from(shape.sampled)
+            + self.row_us * rows
+            + self.sampled_row_us * f64::from(shape.sampled);
+        kernels_us.max(self.launch_us)
     }
 }
 
@@ -266,6 +280,8 @@ mod tests {
             prefill_context_token_us: 0.125,
             row_us: 2.0,
             sampled_row_us: 1.0,
+            launch_us: 0.0,
+            decode_wave_rows: 0.0,
         }
     }
 
@@ -295,6 +311,10 @@ mod tests {
             model.duration(&shape, false).unwrap(),
             Nanos::from_millis((gpu_us + 40.0) / 1e3).unwrap()
         );
+        let mut launched = model;
+        launched.eager.launch_us = gpu_us + 7.0;
+        let expected = Nanos::from_millis((gpu_us + 47.0) / 1e3).unwrap();
+        assert_eq!(launched.duration(&shape, false).unwrap(), expected, "launches outlast the kernels");
     }
 
     #[test]
@@ -307,6 +327,8 @@ mod tests {
             prefill_context_token_us: 0.0,
             row_us: 0.0,
             sampled_row_us: 0.0,
+            launch_us: 0.0,
+            decode_wave_rows: 0.0,
         };
         let engine =
             EngineConfig { max_num_seqs: 1024, max_num_batched_tokens: 8192, ..EngineConfig::default() };

@@ -9,7 +9,7 @@ use super::sweep::{
     attainment_text, chosen, judge, rate_table, runs_text, simulate_grid, sweep_report, verdict,
 };
 use crate::args::PlanArgs;
-use crate::draws::{ConfidentFleet, DrawnCapacity, check_resolvable, confident_fleet, draw};
+use crate::draws::{ConfidentFleet, DrawnCapacity, check_enough, confident_fleet, draw};
 use crate::exit::{CommandError, Exit, Outcome};
 use crate::point::PointResult;
 use crate::progress::interrupted;
@@ -18,7 +18,7 @@ use scaleproof_pack::balance::{Balance, balance};
 use scaleproof_pack::capacity::Capacity;
 use scaleproof_pack::plan::{Plan, PlanInput, fewest_passing, plan};
 use scaleproof_pack::report_html::{FleetCapacity, FleetVerdict, PlanPage, PlannedPeak, plan_html};
-use scaleproof_pack::spread::draws_to_resolve;
+use scaleproof_pack::spread::draws_to_show;
 use serde::Serialize;
 use serde_json::json;
 use text::peaks_table;
@@ -84,8 +84,8 @@ pub fn run(args: &PlanArgs) -> Outcome {
 /// How many draws to make, if any.
 fn draws_wanted(args: &PlanArgs) -> Result<Option<u64>, CommandError> {
     let Some(confidence) = args.at_confidence else { return Ok(args.capacity.draws) };
-    let draws = args.capacity.draws.unwrap_or_else(|| draws_to_resolve(confidence).max(USUAL_DRAWS));
-    check_resolvable(confidence, draws)?;
+    let draws = args.capacity.draws.unwrap_or_else(|| draws_to_show(confidence).max(USUAL_DRAWS));
+    check_enough(confidence, draws)?;
     Ok(Some(draws))
 }
 

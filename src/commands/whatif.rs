@@ -37,7 +37,7 @@ pub fn run(args: &WhatifArgs) -> Outcome {
     let claim = pack_directory(&args.common, "whatif")?;
     let directory = claim.path.clone();
     grid.explore()?;
-    refuse_outside(args.common.strict, grid.outside())?;
+    refuse_outside(args.common.strict, grid.outside()).inspect_err(|_| claim.discard())?;
     output::write(&grid, &directory)?;
     output::print(&grid, &directory, args.common.format)?;
     if interrupted() {

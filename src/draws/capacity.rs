@@ -5,11 +5,11 @@ use crate::exit::CommandError;
 use crate::input::Loaded;
 use crate::point::Point;
 use crate::progress::{Progress, interrupted};
-use crate::table::{counted, percent};
+use crate::table::counted;
 use rayon::prelude::*;
 use scaleproof_pack::refine::{Bracket, search_near};
 use scaleproof_pack::schedule::Load;
-use scaleproof_pack::spread::{Interval, LEVEL, Pair, Spread};
+use scaleproof_pack::spread::{Interval, LEVEL, Pair, Spread, share_words};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -228,11 +228,10 @@ impl DrawnCapacity {
     fn interval_line(&self, spread: &Spread, of_one: &Interval, draws: &str) -> String {
         let replicas = f64::from(self.replicas);
         let few = if of_one.level < LEVEL { ", too few for 95 %" } else { "" };
-        let shares = match (spread.parameters_share, spread.seeds_share) {
-            (Some(parameters), Some(seeds)) => format!(
-                "of its variance {} from the profile's parameters, {} from seeds",
-                percent(Some(parameters)),
-                percent(Some(seeds))
+        let shares = match (spread.parameters_share, spread.shares_se) {
+            (Some(parameters), Some(error)) => format!(
+                "of its variance {} from the profile's parameters, the rest from seeds",
+                share_words(parameters, error)
             ),
             _ => {
                 "neither the profile's parameters nor seeds move it by as much as the searches see".to_owned()

@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use scaleproof_pack::interval::wilson_95;
 use scaleproof_pack::plan::fewest_passing;
 use scaleproof_pack::schedule::Load;
-use scaleproof_pack::spread::draws_to_resolve;
+use scaleproof_pack::spread::{draws_to_show, shown_probability, shows};
 use serde::Serialize;
 
 /// Fleets that the search for the smallest one simulates, about.
@@ -29,7 +29,9 @@ pub struct FleetShare {
     pub share: f64,
     /// Its Wilson 95 % interval.
     pub share_ci95: Option<(f64, f64)>,
-    /// Whether the share reaches the confidence asked for.
+    /// With which probability another draw passes: passing / (draws + 1).
+    pub probability: f64,
+    /// Whether that reaches the confidence asked for.
     pub pass: bool,
     /// Draws whose run left the profile's validity region.
     pub outside_validity: usize,
@@ -48,8 +50,6 @@ pub struct ConfidentFleet {
     pub replicas: Option<u32>,
     /// Their GPUs.
     pub gpus: Option<u32>,
-    /// Whether the lower end of the share's interval reaches the confidence too.
-    pub resolved: bool,
     /// The fleets simulated, by replicas.
     pub simulated: Vec<FleetShare>,
     /// What a reader should know.
@@ -60,20 +60,21 @@ pub struct ConfidentFleet {
 ///
 /// # Errors
 /// Too few draws.
-pub fn check_resolvable(confidence: f64, draws: u64) -> Result<(), CommandError> {
-    let least = draws_to_resolve(confidence);
+pub fn check_enough(confidence: f64, draws: u64) -> Result<(), CommandError> {
+    let least = draws_to_show(confidence);
     if draws >= least {
         return Ok(());
     }
     Err(CommandError::bad_input(format!(
-        "--at-confidence {confidence}: found {draws} draws; expected at least {least}, from which on all of them passing \
-         shows that probability at 95 %; raise --draws or lower the confidence"
+        "--at-confidence {confidence}: found {}; expected at least {least}: if all n draws pass, another one does \
+         with probability n/(n + 1); raise --draws or lower the confidence",
+        counted(draws, "draw")
     )))
 }
 
-/// Looks for the fewest replicas with which at least a share `confidence` of the draws, each with its own parameters
-/// and seed, passes every gate at the peak. Begins at `from` replicas. If the
-/// user asks to stop, what was simulated until then is what is found.
+/// Looks for the fewest replicas with which so many of the draws, each with its own parameters and seed, pass every gate
+/// at the peak that another one does with probability `confidence`. Begins at `from` replicas. If the user asks to stop,
+/// what was simulated until then is what is found.
 ///
 /// # Errors
 /// Those of the runs.
@@ -113,7 +114,6 @@ pub fn confident_fleet(
         peak_rps,
         confidence,
         gpus: replicas.map(|replicas| replicas.saturating_mul(base.gpus_per_replica())),
-        resolved: chosen.and_then(|fleet| fleet.share_ci95).is_some_and(|(low, _)| low >= confidence),
         replicas,
         complete,
         simulated,
@@ -139,14 +139,15 @@ fn share_at(
         draws.par_iter_mut().with_max_len(1).map(judge).collect();
     let judged = judged.into_iter().filter_map(Result::transpose).collect::<Result<Vec<_>, _>>()?;
     let passing = judged.iter().filter(|(pass, _)| *pass).count();
-    let share = passing as f64 / judged.len().max(1) as f64;
+    let (count, draws) = (passing as u64, judged.len() as u64);
     Ok(FleetShare {
         replicas: at.replicas,
         draws: judged.len(),
         passing,
-        share,
-        share_ci95: wilson_95(passing as u64, judged.len() as u64),
-        pass: share >= confidence,
+        share: passing as f64 / judged.len().max(1) as f64,
+        share_ci95: wilson_95(count, draws),
+        probability: shown_probability(count, draws),
+        pass: shows(count, draws, confidence),
         outside_validity: judged.iter().filter(|(_, outside)| *outside).count(),
     })
 }
@@ -172,13 +173,13 @@ impl ConfidentFleet {
         let chosen = self.simulated.iter().find(|fleet| Some(fleet.replicas) == self.replicas);
         let found = match (chosen, chosen.and_then(|fleet| fleet.share_ci95)) {
             (Some(fleet), Some((low, high))) => format!(
-                "{}, {}: {} of the draws pass, 95 % interval {} to {}{}",
+                "{}, {}: {} of the draws pass (95 % interval {} to {}), another one with {}",
                 counted(fleet.replicas.into(), "replica"),
                 counted(self.gpus.unwrap_or(0).into(), "GPU"),
                 percent(Some(fleet.share)),
                 percent(Some(low)),
                 percent(Some(high)),
-                if self.resolved { "" } else { ", which does not resolve it: use more --draws" }
+                percent(Some(fleet.probability)),
             ),
             _ if !self.complete => "not found yet".to_owned(),
             _ => "no fleet of up to twice the required replicas".to_owned(),

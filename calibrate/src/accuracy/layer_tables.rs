@@ -59,6 +59,8 @@ pub fn coefficients(
         prefill_context_token_us: layers * context_us,
         row_us: layers * row_us,
         sampled_row_us: sampled.coefficients[1],
+        launch_us: 0.0,
+        decode_wave_rows: 0.0,
     })
 }
 

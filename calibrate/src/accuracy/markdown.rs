@@ -16,16 +16,18 @@ points of a set, signed errors stand beside. The noise of a repeat is what two r
 
 The prior of every set is `scaleproof model predict`'s: kernels at the efficiencies of models/kernels, which were fitted on
 kernel measurements of H100 and H200 (aiconfigurator 095f58a5) and carried to other GPUs by their specification. The fit moves
-six factors on its parts (docs/calibration.md).
+six factors on its parts (docs/calibration.md). What a step without a graph waits for the host's launches is from splitwise-sim's table
+of 2023 (8f99e7dc); the last set has the rest of that table.
 
 Choices for all sets alike, made on points that sets were fitted on, but knowing the others: FP8 kernel tables have token counts one above a multiple
 of 16 at up to twice the time, which no served point shows, so those rows are left out; all-reduces beyond 8 MiB go through
-the communication library; steps that replay no graph of the whole model pay for the launch of each layer.
+the communication library; steps that replay no graph of the whole model pay for the launch of each layer; decode attention over an
+8-bit cache takes whole waves of multiprocessors.
 
 The data (not part of this repository): do-h200-llama70b-fp8 from DO-Solutions/gtc-2026-doks c70febac (MIT);
 h100_dense_points.csv from InferenceMAX 2025-10-30 and others through ai-dynamo/aiconfigurator 095f58a5 (Apache-2.0);
 kubecon-h100-llama8b from kubernetes-sigs/inference-perf 7de5ef2e (Apache-2.0); rtxpro6000-llama8b from LLMServingSim 5daddb21
-(MIT); a100-llama70b-tp8 from surajssd/llm-k8s 58b61c59 (Apache-2.0).
+(MIT); a100-llama70b-tp8 from surajssd/llm-k8s 58b61c59 (Apache-2.0); splitwise-sim from Mutinifni/splitwise-sim 8f99e7dc (MIT).
 
 ";
 
@@ -60,14 +62,15 @@ fn write_summary(out: &mut String, sets: &[Set]) -> fmt::Result {
     for set in sets {
         for goal in &set.goals {
             let Some(found) = set.held_out_median(goal.metric) else { continue };
-            let mark = if found <= goal.median { "" } else { " (missed)" };
+            let missed = goal.median.is_some_and(|median| found > median);
+            let mark = if missed { " (missed)" } else { "" };
             writeln!(
                 out,
                 "| {} | {} | {} | {} | {}{mark} | {} | {} |",
                 set.name,
                 set.fitted_on,
                 goal.metric,
-                percent(goal.median),
+                goal.median.map_or("none".to_owned(), percent),
                 percent(found),
                 signed_median(set, goal.metric).map_or("-".to_owned(), |s| format!("{:+.1} %", 100.0 * s)),
                 goal.noise.map_or("-".to_owned(), percent)
@@ -110,7 +113,11 @@ fn factors(out: &mut String, set: &Set) -> fmt::Result {
             .factors
             .iter()
             .filter(|f| f.identified() == wanted)
-            .map(|f| format!("{} (sd {} of {})", f.knob.word(), percent(f.sd()), percent(f.prior_sd)))
+            .map(|f| {
+                let value = set.profile.provenance.factors.factor(f.knob);
+                let (sd, prior_sd) = (percent(f.sd()), percent(f.prior_sd));
+                format!("{} {value:.2} (sd {sd} of {prior_sd})", f.knob.word())
+            })
             .collect();
         if of.is_empty() { "none".to_owned() } else { of.join(", ") }
     };

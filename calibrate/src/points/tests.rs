@@ -3,12 +3,20 @@
 use super::*;
 use crate::posterior::{Measured, fit};
 use crate::testing::engine;
+use crate::trial::{Metric, Statistic};
 use scaleproof_pack::import::import;
 use scaleproof_pack::schedule::Release;
 use scaleproof_sim::profile::uncertainty::{Correction, Knob};
 
 fn assumed() -> Assumed {
-    Assumed { input_tokens: None, output_tokens: None, spread: Spread::Fixed, draws: 2, workload: None }
+    Assumed {
+        input_tokens: None,
+        output_tokens: None,
+        spread: Spread::Fixed,
+        draws: 2,
+        workload: None,
+        prefix_caching: true,
+    }
 }
 
 fn points(text: &str) -> Vec<Run> {
@@ -102,6 +110,31 @@ fn what_is_not_known_is_said() {
         fault("concurrency: 4000000000, input_tokens: 9, output_tokens: 9, ttft_mean_ms: 9")
             .contains("concurrency")
     );
+}
+
+#[test]
+fn prefix_hits_of_a_point_are_simulated_and_no_cold_engine_takes_them() {
+    let trial = |share: &str, assumed: &Assumed| {
+        let row = format!(
+            "points:\n  - {{concurrency: 2, input_tokens: 2000, output_tokens: 8, requests: 40, ttft_mean_ms: 9{share}}}\n"
+        );
+        point_trial(&points(&row)[0], assumed)
+    };
+    let ttft_ms = |share: &str| {
+        let served = trial(share, &assumed()).unwrap().measured.trial.serve(&engine()).unwrap();
+        Trial::mean(&served, Metric::Ttft(Statistic::Mean)).unwrap()
+    };
+    let [cold, half, most] =
+        ["0", "0.5", "0.9"].map(|share| ttft_ms(&format!(", prefix_hit_share: {share}")));
+    assert!(half < 0.8 * cold && most < 0.8 * half, "{cold}, {half}, {most}");
+    assert_eq!(ttft_ms("").to_bits(), cold.to_bits(), "cold, where the point does not say");
+    let said = |share: &str| trial(share, &assumed()).unwrap().notes.join("\n");
+    assert!(said("").contains("the cache is taken as cold"), "{}", said(""));
+    assert!(!said(", prefix_hit_share: 0").contains("prefix_hit_share"));
+    let without = Assumed { prefix_caching: false, ..assumed() };
+    assert!(trial("", &without).unwrap().notes.iter().all(|note| !note.contains("prefix_hit_share")));
+    let refused = trial(", prefix_hit_share: 0.5", &without).unwrap_err().to_string();
+    assert!(refused.starts_with("prefix_hit_share: found 0.5; expected 0 of an engine without"), "{refused}");
 }
 
 /// Points that the simulator itself made with other factors: the fit finds them.

@@ -194,6 +194,8 @@ impl Form {
             prefill_context_token_us: digits(values[attention + 2]),
             row_us: digits(values[2]),
             sampled_row_us: 0.0,
+            launch_us: 0.0,
+            decode_wave_rows: 0.0,
         }
     }
 

@@ -28,6 +28,8 @@ pub fn of_steps(step_ms: f64) -> Config {
         prefill_context_token_us: 0.0,
         row_us: 0.0,
         sampled_row_us: 0.0,
+        launch_us: 0.0,
+        decode_wave_rows: 0.0,
     };
     Config {
         model: "m".to_owned(),

@@ -225,6 +225,8 @@ pub struct OperatingPoint {
     pub input_tokens: Tokens,
     /// Output tokens.
     pub output_tokens: Tokens,
+    /// Share of the prompts' tokens that were found in the prefix cache; 0: it was cold, or there was none.
+    pub prefix_hit_share: Option<f64>,
     /// Requests that were sent.
     pub attempted: Option<u64>,
     /// Those that succeeded.
@@ -259,6 +261,7 @@ impl OperatingPoint {
             gamma_shape: None,
             input_tokens: Tokens::default(),
             output_tokens: Tokens::default(),
+            prefix_hit_share: None,
             attempted: None,
             completed: None,
             failed: None,

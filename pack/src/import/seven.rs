@@ -35,13 +35,23 @@ pub(super) fn runs(file: &str, bytes: &[u8]) -> Result<Vec<Run>, Faults> {
         .into());
     }
     let mut requests = Vec::new();
+    let (mut cached, mut prompts) = (0u64, 0u64);
     let reader = Reader::new(bytes, classes.iter().copied()).map_err(fault)?;
     for (row, (id, class)) in reader.zip(&names) {
-        requests.push(request(row.map_err(fault)?, id, class));
+        let row = row.map_err(fault)?;
+        if let Row::Own { record, .. } = &row
+            && record.outcome == Outcome::Ok
+        {
+            cached += u64::from(record.cached_tokens);
+            prompts += u64::from(record.input_tokens);
+        }
+        requests.push(request(row, id, class));
     }
     requests.sort_by_key(|request| request.sent);
     let own = requests.iter().any(|request| request.sent.is_some());
     let mut point = OperatingPoint::new(file, source(own));
+    // None at all may as well be an engine that does not say.
+    point.prefix_hit_share = (cached > 0).then(|| (cached as f64 / prompts.max(1) as f64).min(1.0));
     fill(&mut point, &requests);
     Ok(vec![Run { point, requests, notes: Vec::new() }])
 }

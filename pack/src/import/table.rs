@@ -183,6 +183,7 @@ fn point(item: &Item<'_>, label: &str) -> Option<OperatingPoint> {
     point.gamma_shape = fields.opt("gamma_shape").f64(above(0.0, NUMBER_MAX));
     point.input_tokens = tokens(&mut fields, ["input_tokens", "input_tokens_total"]);
     point.output_tokens = tokens(&mut fields, ["output_tokens", "output_tokens_total"]);
+    point.prefix_hit_share = fields.opt("prefix_hit_share").f64(from_to(0.0, 1.0));
     let mut count = |name| fields.opt(name).u64(0..=COUNT_MAX);
     point.attempted = count("requests");
     point.completed = count("completed");
@@ -264,6 +265,7 @@ fn columns() -> Vec<Column> {
         ("input_tokens_total", Box::new(|p| number(p.input_tokens.total))),
         ("output_tokens", Box::new(|p| number(p.output_tokens.mean))),
         ("output_tokens_total", Box::new(|p| number(p.output_tokens.total))),
+        ("prefix_hit_share", Box::new(|p| number(p.prefix_hit_share))),
         ("requests", Box::new(|p| number(p.attempted))),
         ("completed", Box::new(|p| number(p.completed))),
         ("failed", Box::new(|p| number(p.failed))),

@@ -6,7 +6,7 @@ pub use words::{Table, fleet_table, memory_table, refused_table};
 
 use crate::plan::{Plan, PlanError, PlanInput, plan};
 use crate::report::ProfileFacts;
-use crate::spread::Interval;
+use crate::spread::{Interval, shown_probability, shows};
 use serde::Serialize;
 use std::cmp::Ordering;
 
@@ -99,18 +99,17 @@ pub struct Assured {
     pub probability: f64,
 }
 
-/// The capacity that another draw would reach with at least the probability `confidence`. Of n draws the r-th lowest
-/// is reached with probability (n + 1 - r)/(n + 1), whatever the distribution (Wilks 1941); the lowest, where not even
-/// that is sure enough. None for no draws.
+/// The capacity that another draw would reach with at least the probability `confidence`: the highest that enough draws
+/// reach to show it ([`shown_probability`]); the lowest, where not even all of them do. None for no draws.
 #[must_use]
 pub fn assured(draws_rps: &[f64], confidence: f64) -> Option<Assured> {
     let mut sorted = draws_rps.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let gaps = (sorted.len() + 1) as f64;
-    // The small addition keeps 0.1 x 10 at 1 however it was rounded.
-    let rank = ((1.0 - confidence) * gaps + 1e-9).floor().max(1.0) as usize;
-    let rank = rank.min(sorted.len());
-    Some(Assured { rps: *sorted.get(rank.checked_sub(1)?)?, probability: (gaps - rank as f64) / gaps })
+    let draws = sorted.len() as u64;
+    let sure = |&reaching: &u64| shows(reaching, draws, confidence);
+    let reaching = (1..=draws).find(sure).unwrap_or(draws);
+    let rps = *sorted.get(sorted.len() - reaching as usize)?;
+    Some(Assured { rps, probability: shown_probability(reaching, draws) })
 }
 
 /// The fleet for a peak.

@@ -96,7 +96,7 @@ impl EngineConfig {
             ("block_size", self.block_size, 1, Self::TOKENS_MAX),
             ("max_num_batched_tokens", self.max_num_batched_tokens, 1, Self::TOKENS_MAX),
             ("max_num_seqs", self.max_num_seqs, 1, Self::TOKENS_MAX),
-            ("max_model_len", self.max_model_len, 1, Self::TOKENS_MAX),
+            ("max_model_len", self.max_model_len, 2, Self::TOKENS_MAX),
             ("long_prefill_token_threshold", self.long_prefill_token_threshold, 0, Self::TOKENS_MAX),
         ];
         for (field, found, low, high) in ranges {

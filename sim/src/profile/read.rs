@@ -40,7 +40,8 @@ pub(crate) fn read_scheduler(fields: &mut Fields<'_>, base: Option<&EngineConfig
     let budget =
         needed(fields, "max_num_batched_tokens", 1..=TOKENS_MAX, base.map(|b| b.max_num_batched_tokens));
     let seats = needed(fields, "max_num_seqs", 1..=TOKENS_MAX, base.map(|b| b.max_num_seqs));
-    let length = needed(fields, "max_model_len", 1..=TOKENS_MAX, base.map(|b| b.max_model_len));
+    // A request has a token of a prompt and one of an answer.
+    let length = needed(fields, "max_model_len", 2..=TOKENS_MAX, base.map(|b| b.max_model_len));
     let usual = base.cloned().unwrap_or(EngineConfig { async_scheduling: true, ..EngineConfig::default() });
     let policy = fields.opt("policy").word(&POLICIES).unwrap_or(usual.policy);
     let async_scheduling = fields.opt("async_scheduling").bool().unwrap_or(usual.async_scheduling);
@@ -109,6 +110,8 @@ fn read_coefficients(fields: &mut Fields<'_>) -> Option<Coefficients> {
     let prefill_context_token_us = cost("prefill_context_token_us");
     let row_us = cost("row_us");
     let sampled_row_us = cost("sampled_row_us");
+    let launch_us = fields.opt("launch_us").f64(from_to(0.0, COST_MAX_US)).unwrap_or(0.0);
+    let decode_wave_rows = fields.opt("decode_wave_rows").f64(from_to(0.0, 1e6)).unwrap_or(0.0);
     let knots = read_knots(&fields.req("batch_token_knots"));
     Some(Coefficients {
         base_us: base_us?,
@@ -118,6 +121,8 @@ fn read_coefficients(fields: &mut Fields<'_>) -> Option<Coefficients> {
         prefill_context_token_us: prefill_context_token_us?,
         row_us: row_us?,
         sampled_row_us: sampled_row_us?,
+        launch_us,
+        decode_wave_rows,
     })
 }
 

@@ -176,6 +176,7 @@ fn scale(costs: &mut Coefficients, correction: &Correction) {
     }
     for (cost, factor) in [
         (&mut costs.base_us, weights),
+        (&mut costs.launch_us, weights),
         (&mut costs.decode_context_token_us, context),
         (&mut costs.prefill_pair_us, attention),
         (&mut costs.prefill_context_token_us, attention),

@@ -110,7 +110,13 @@ fn write_coefficients(out: &mut String, indent: &str, costs: &Coefficients) -> f
     writeln!(out, "{indent}decode_context_token_us: {}", costs.decode_context_token_us)?;
     writeln!(out, "{indent}prefill_pair_us: {}", costs.prefill_pair_us)?;
     writeln!(out, "{indent}prefill_context_token_us: {}", costs.prefill_context_token_us)?;
-    writeln!(out, "{indent}row_us: {}\n{indent}sampled_row_us: {}", costs.row_us, costs.sampled_row_us)
+    writeln!(out, "{indent}row_us: {}\n{indent}sampled_row_us: {}", costs.row_us, costs.sampled_row_us)?;
+    for (name, value) in [("launch_us", costs.launch_us), ("decode_wave_rows", costs.decode_wave_rows)] {
+        if value > 0.0 {
+            writeln!(out, "{indent}{name}: {value}")?;
+        }
+    }
+    Ok(())
 }
 
 fn write_hardware(out: &mut String, hardware: &Hardware) -> fmt::Result {

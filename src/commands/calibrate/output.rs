@@ -95,9 +95,6 @@ impl Calibrated<'_> {
 
     fn json(&self) -> Value {
         let profile = &self.calibration.profile;
-        let errors = profile.provenance.fit_errors.iter().map(|error| {
-            json!({"kind": error.kind, "count": error.count, "median_relative": error.median_relative})
-        });
         let compared = self.compared.iter().map(|row| {
             json!({
                 "load": row.load,
@@ -120,7 +117,7 @@ impl Calibrated<'_> {
             "steps_waited": self.calibration.steps_waited,
             "drift_range": self.calibration.drift.range,
             "misfit": self.calibration.misfit,
-            "fit_errors": errors.collect::<Vec<_>>(),
+            "fit_errors": profile.provenance.fit_errors,
             "recovered": compared.collect::<Vec<_>>(),
         })
     }

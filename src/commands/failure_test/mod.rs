@@ -57,7 +57,8 @@ pub fn run(args: &FailureTestArgs) -> Outcome {
     refuse_outside(
         args.common.strict,
         trials[0].outside.iter().map(|what| ("the run".to_owned(), what.clone())),
-    )?;
+    )
+    .inspect_err(|_| claim.discard())?;
     let repeats = repeats_of(&trials);
     let judged = Judged { trial: &trials[0], repeats: &repeats, prediction: None };
     judged.write(&disturbed, &claim.path)?;

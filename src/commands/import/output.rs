@@ -112,6 +112,7 @@ fn point_json(point: &OperatingPoint) -> Value {
         }),
         "concurrency": point.concurrency,
         "gamma_shape": point.gamma_shape,
+        "prefix_hit_share": point.prefix_hit_share,
         "input_tokens": point.input_tokens.mean,
         "output_tokens": point.output_tokens.mean,
         "attempted": point.attempted,

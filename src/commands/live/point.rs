@@ -65,7 +65,7 @@ impl Live {
         write_point(loaded, directory, (&name, point.replicas), &report, &recorder.samples)?;
         seal::put(directory)?;
         let (point, directory) = (*point, directory.to_owned());
-        Ok(PointResult { point, directory, report, samples: recorder.samples })
+        Ok(PointResult { point, directory, resumed: false, report, samples: recorder.samples })
     }
 }
 

@@ -104,8 +104,8 @@ pub struct MemoryArgs {
     /// Most requests of a step [default: vLLM's for the GPU, 1024 or 256]
     #[arg(long, value_name = "N", requires = "gpu")]
     pub max_num_seqs: Option<u32>,
-    /// Longest request that must fit, in tokens
-    #[arg(long, value_name = "N", requires = "gpu", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Longest request that must fit, in tokens: prompt and answer
+    #[arg(long, value_name = "N", requires = "gpu", value_parser = clap::value_parser!(u32).range(2..))]
     pub max_model_len: Option<u32>,
     /// Memory set aside for CUDA graphs, in GiB: vLLM's estimate from 0.21 on, which its log says [default: 0]
     #[arg(long, value_name = "GIB", requires = "gpu", allow_negative_numbers = true, value_parser = gib)]

@@ -53,7 +53,7 @@ pub fn run(args: &FitArgs) -> Outcome {
     let prior =
         Profile::parse(&shown(&args.prior), &read_text(&args.prior)?).map_err(CommandError::bad_input)?;
     let imported = results::read(&args.points, args.from)?;
-    let trials = trials(&imported, &assumed(args)?)?;
+    let trials = trials(&imported, &assumed(args, &prior)?)?;
     let held_out = held_out(&args.hold_out, &trials)?;
     let mut measured: Vec<Measured> = trials.iter().map(|trial| trial.measured.clone()).collect();
     let widened: Result<(), _> = measured.par_iter_mut().try_for_each(|m| {
@@ -84,7 +84,7 @@ pub fn run(args: &FitArgs) -> Outcome {
     Ok(Exit::from_gate(describes && missed.is_empty()))
 }
 
-fn assumed(args: &FitArgs) -> Result<Assumed, CommandError> {
+fn assumed(args: &FitArgs, prior: &Profile) -> Result<Assumed, CommandError> {
     let manifest = |path: &Path| {
         let directory = directory_of(path);
         let file = if directory.is_dir() { directory.join(MANIFEST) } else { path.to_owned() };
@@ -98,6 +98,7 @@ fn assumed(args: &FitArgs) -> Result<Assumed, CommandError> {
         spread: args.lengths,
         draws: args.draws,
         workload: args.workload.as_deref().map(manifest).transpose()?,
+        prefix_caching: prior.scheduler.enable_prefix_caching,
     })
 }
 

@@ -51,9 +51,6 @@ impl Fitted<'_> {
                 "held_out": !c.fitted,
             })
         };
-        let errors = profile.provenance.fit_errors.iter().map(|error| {
-            json!({"kind": error.kind, "count": error.count, "median_relative": error.median_relative})
-        });
         let validity = &profile.validity;
         json!({
             "profile": profile.name,
@@ -62,7 +59,7 @@ impl Fitted<'_> {
             "factors": self.factors().map(factor).collect::<Vec<_>>(),
             "misfit_per_observation": posterior.misfit,
             "evaluations": posterior.evaluations,
-            "fit_errors": errors.collect::<Vec<_>>(),
+            "fit_errors": profile.provenance.fit_errors,
             "validity": {
                 "batch_tokens": validity.batch_tokens,
                 "rows": validity.rows,

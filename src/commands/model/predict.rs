@@ -128,6 +128,7 @@ impl Prediction {
             "expected_relative_error": profile.provenance.expected_relative_error,
             "method": profile.provenance.method,
             "sources": profile.provenance.sources,
+            "fit_errors": profile.provenance.fit_errors,
             "gpu": self.gpu.name,
             "model": profile.model_id,
             "tp": profile.tp,
@@ -159,6 +160,11 @@ impl Prediction {
         );
         for (knob, value) in &profile.provenance.factors.factors {
             text += &format!("factor {} {value}\n", knob.word());
+        }
+        for error in &profile.provenance.fit_errors {
+            let percent = 100.0 * error.median_relative;
+            text +=
+                &format!("{}: median error {percent:.1} %, of {} measurements\n", error.kind, error.count);
         }
         text += &self.memory_text();
         let rows: Vec<Vec<String>> = self

@@ -1,8 +1,9 @@
 //! The arguments of `size`.
 
-use crate::args::{Cache, Format, ScenarioArgs, SourceArgs, rate, seed, share, tolerance};
+use crate::args::{Cache, Format, ScenarioArgs, SourceArgs, confidence, rate, seed, share, tolerance};
 use crate::commands::model::{KvPrecision, WeightPrecision};
 use clap::Args;
+use scaleproof_pack::spread::draws_to_show;
 use std::path::PathBuf;
 
 /// Arguments of `size`.
@@ -40,9 +41,9 @@ pub struct SizeArgs {
     #[arg(long, value_name = "P", default_value = "0.9", allow_negative_numbers = true, value_parser = confidence)]
     pub at_confidence: f64,
     /// Parameter sets drawn from each profile's uncertainty, a seed each. 9 are the fewest that show a confidence of
-    /// 0.9, 19 one of 0.95
-    #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub draws: u32,
+    /// 0.9, 19 one of 0.95 [default: as many as --at-confidence takes, at least 9]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub draws: Option<u64>,
     /// Find each capacity to within this share of it
     #[arg(long, value_name = "SHARE", default_value = "0.1", allow_negative_numbers = true, value_parser = tolerance)]
     pub within: f64,
@@ -75,7 +76,15 @@ pub struct SizeArgs {
     pub threads: Option<u16>,
 }
 
+/// Draws where fewer would do.
+const USUAL_DRAWS: u64 = 9;
+
 impl SizeArgs {
+    /// How many draws to make.
+    pub fn draws(&self) -> u64 {
+        self.draws.unwrap_or_else(|| draws_to_show(self.at_confidence).max(USUAL_DRAWS))
+    }
+
     /// The part that every command with a scenario has.
     pub fn scenario(&self) -> ScenarioArgs {
         ScenarioArgs {
@@ -91,14 +100,5 @@ impl SizeArgs {
             format: self.format,
             threads: self.threads,
         }
-    }
-}
-
-/// A probability that draws can show.
-fn confidence(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(value) if (0.01..=0.9999).contains(&value) => Ok(value),
-        Ok(value) => Err(format!("found {value}; expected a probability from 0.01 to 0.9999")),
-        Err(_) => Err("expected a number".to_owned()),
     }
 }

@@ -9,6 +9,7 @@ mod system;
 pub use args::SizeArgs;
 
 use crate::catalogue;
+use crate::draws::check_enough;
 use crate::exit::{CommandError, Exit, Outcome};
 use crate::input;
 use crate::point::Point;
@@ -31,6 +32,7 @@ const CONFIGURATIONS_MAX: usize = 1000;
 /// Runs the command: exit 1 if no configuration carries the peak.
 pub fn run(args: &SizeArgs) -> Outcome {
     let common = args.scenario();
+    check_enough(args.at_confidence, args.draws())?;
     use_threads(&common)?;
     let model = catalogue::architecture(&args.model)?;
     let gpus = gpus(args)?;
@@ -127,7 +129,7 @@ fn systems(gpus: &[Gpu], workload: &Workload<'_>) -> Result<Vec<System>, Command
 /// Sizes every system that nothing forbids, all cores at once.
 fn simulate(systems: &mut [System], workload: &Workload<'_>, traffic: Traffic, target: f64) {
     let requests = workload.schedule.measured.requests.len() as u64;
-    let of_draws = Search::RUNS_OF_DRAW * u64::from(workload.args.draws);
+    let of_draws = Search::RUNS_OF_DRAW * workload.args.draws();
     let attempts = requests * Search::RUNS_OF_OWN + requests * of_draws / draw_part(workload);
     let allowed = systems.iter().filter(|system| system.loaded.is_some()).count() as u64;
     let progress = Progress::start("size", attempts * allowed);

@@ -74,7 +74,7 @@ impl Sizing<'_> {
             "seed": base.manifest.client.request_schedule_seed,
             "target_utilization": self.target,
             "at_confidence": args.at_confidence,
-            "draws": args.draws,
+            "draws": args.draws(),
             "within": args.within,
             "input_tokens_mean": self.traffic.input_tokens,
             "output_tokens_mean": self.traffic.output_tokens,
@@ -116,21 +116,13 @@ impl Sizing<'_> {
             "capacity: the highest rate found to pass every gate on one replica, to within {} % below one that fails; \
              the interval is of {}, each with its own parameters and seed{part}",
             100.0 * args.within,
-            counted(args.draws.into(), "draw")
+            counted(args.draws(), "draw")
         ));
         remarks.push(format!(
             "replicas: the peak / ({} x the capacity that another draw reaches with the probability in the table); \
              by division, and the fleet simulated with the profile's own parameters",
             self.target
         ));
-        let probability = self.candidates.iter().find_map(|c| Some(c.capacity.as_ref()?.assured.probability));
-        if let Some(shown) = probability.filter(|shown| *shown + 1e-9 < args.at_confidence) {
-            remarks.push(format!(
-                "{} show a probability of {shown:.2} at most, not the {} asked for: raise --draws",
-                counted(args.draws.into(), "draw"),
-                args.at_confidence
-            ));
-        }
         if self.candidates.iter().any(|candidate| candidate.cost.is_some()) {
             remarks.push(format!(
                 "a million output tokens cost that while the peak lasts, at {:.1} output tokens a request",

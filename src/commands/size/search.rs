@@ -99,7 +99,7 @@ impl Search<'_> {
         let ratio =
             if own.passing_rps > 0.0 { own.passing_rps / own_fluid.unwrap_or(1.0) } else { GUESS_SHARE };
         let fewer = loaded.with_fewer_requests(draw_part(self.workload));
-        let mut draws = draw(&fewer, u64::from(args.draws))?;
+        let mut draws = draw(&fewer, args.draws())?;
         let of_draw = |draw: &mut Draw| -> Result<Found, Stop> {
             let run = draw.run;
             let search = |drawn: &Loaded| {
