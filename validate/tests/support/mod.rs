@@ -234,6 +234,8 @@ pub fn config(targets: Vec<Target>) -> LiveConfig {
         vocabulary: Some(4096),
         limits: Limits::default(),
         resilience: None,
+        absent: Vec::new(),
+        give_up: None,
     }
 }
 
