@@ -58,9 +58,6 @@ for url in "${replicas[@]}"; do until_up "$url" /health; done
 router=$!
 until_up "http://127.0.0.1:$front" /v1/models
 
-# The first requests after a start are slow: they are not the test's.
-"$scaleproof" live "$out/scenario" --target "http://127.0.0.1:$front" --replica "${replicas[0]}" --replica "${replicas[1]}" \
-  --rps 12 --out "$out/warm-up" >"$out/warm-up.log" 2>&1 || true
 code=0
 "$scaleproof" failure-test "$out/scenario" --live --target "http://127.0.0.1:$front" \
   --replica-url "${replicas[0]}" --replica-url "${replicas[1]}" --rate "$rate" --fault kill --replica 1 --at "${KILL_S:-40}" \
