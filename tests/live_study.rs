@@ -12,7 +12,8 @@ use support::emulated::{Emulated, once_there};
 use support::{Run, Scenario};
 
 /// Soon noticed, in seconds of the wall clock.
-const RESILIENCE: &str = "resilience:\n  health_check: {interval_seconds: 0.3, timeout_seconds: 1, failures: 3, successes: 2}\n";
+const RESILIENCE: &str =
+    "resilience:\n  health_check: {interval_seconds: 0.3, timeout_seconds: 1, failures: 3, successes: 2}\n";
 
 fn failure_test(scenario: &Scenario, fleet: &Emulated, arguments: &[&str]) -> Run {
     let common = ["failure-test", "small", "--live", "--rate", "60", "--at", "3", "--interval-s", "1"];
@@ -61,7 +62,8 @@ fn a_replica_joins_that_was_not_there() {
     let header = lines.next().unwrap();
     let place = |name| header.iter().position(|column| *column == name).unwrap();
     let (replica, sent) = (place("replica"), place("sent_s"));
-    let there: Vec<f64> = lines.filter(|row| row[replica] == "1").map(|row| row[sent].parse().unwrap()).collect();
+    let there: Vec<f64> =
+        lines.filter(|row| row[replica] == "1").map(|row| row[sent].parse().unwrap()).collect();
     assert!(!there.is_empty() && there.iter().all(|&sent_s| sent_s >= joined_s), "{joined_s}: {there:?}");
 }
 
@@ -108,9 +110,16 @@ fn a_study_of_a_live_fleet_is_judged_as_a_simulated_one() {
     let plan: Value = serde_json::from_str(&scenario.read("study/plan/plan.json")).unwrap();
     assert_eq!(plan["capacity_rps"].as_f64(), Some(capacity_rps));
     assert_eq!(verdict("plan")["verdict"], "met", "{}", verdict("plan"));
-    assert!(scenario.path("no kill").exists() && scenario.path("study/failure-test/failure-test.md").exists());
+    assert!(
+        scenario.path("no kill").exists() && scenario.path("study/failure-test/failure-test.md").exists()
+    );
     assert_ne!(verdict("failure-test")["verdict"], "met", "nothing was killed");
-    for typed in ["live small --target", "plan small --measured", "failure-test small --rate", "--inject 'touch '\\''no kill'\\'''"] {
+    for typed in [
+        "live small --target",
+        "plan small --measured",
+        "failure-test small --rate",
+        "--inject 'touch '\\''no kill'\\'''",
+    ] {
         assert!(run.out.contains(typed), "no {typed} in {}", run.out);
     }
 }

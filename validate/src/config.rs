@@ -97,7 +97,10 @@ impl LiveConfig {
     /// The replicas that are there when a run begins.
     pub(crate) fn present(&self) -> Vec<Target> {
         let numbered = (0_u32..).zip(self.replicas());
-        numbered.filter(|(number, _)| !self.absent.contains(number)).map(|(_, replica)| replica.clone()).collect()
+        numbered
+            .filter(|(number, _)| !self.absent.contains(number))
+            .map(|(_, replica)| replica.clone())
+            .collect()
     }
 
     /// The targets that are not there when a run begins. Behind a router that is the router's affair.

@@ -251,7 +251,10 @@ fn routing(config: &LiveConfig, schedule: &Schedule) -> (Routes, Option<Guard>) 
     let mut routes = Routes::new(config.routing, targets, schedule);
     let guard = config.resilience.map(|rules| Guard::new(rules, targets, absent, schedule));
     if guard.is_some() {
-        absent.iter().filter(|&&target| target < targets).for_each(|&target| routes.set_available(target, false));
+        absent
+            .iter()
+            .filter(|&&target| target < targets)
+            .for_each(|&target| routes.set_available(target, false));
     }
     (routes, guard)
 }

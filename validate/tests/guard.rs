@@ -201,7 +201,10 @@ fn clients_give_up_together_what_they_have_in_flight_there() {
     for record in &seen.records {
         let (there, before) = (record.replica == Some(1), record.sent < at);
         if record.outcome == Outcome::Cancelled {
-            assert!(there && record.scheduled < at && record.reason == "cancelled by the client", "{record:?}");
+            assert!(
+                there && record.scheduled < at && record.reason == "cancelled by the client",
+                "{record:?}"
+            );
             assert!(record.ended >= at, "{record:?}");
             given_up += 1;
         } else {

@@ -143,8 +143,7 @@ impl Moment<'_> {
             let tokens = self.increase(replica, |row| row.generation_tokens)?;
             Some((replica, tokens as f64, self.mean_running(replica)?))
         };
-        let fleet: Vec<(u32, f64, f64)> =
-            self.scrapes.targets(self.scrape).iter().filter_map(of).collect();
+        let fleet: Vec<(u32, f64, f64)> = self.scrapes.targets(self.scrape).iter().filter_map(of).collect();
         let Some(&(_, tokens, running)) = fleet.iter().find(|(number, ..)| *number == replica) else {
             return false;
         };

@@ -29,9 +29,7 @@ pub fn expression(alert: &Alert, engine: Engine, timing: Timing) -> String {
     match alert.condition {
         Condition::QueueSaturated => {
             let slow = slow().replace('\n', " ");
-            format!(
-                "({always_waiting})\nand ({kv_share} <= {KV_FULL_SHARE})\n{whole}\nunless on () ({slow})"
-            )
+            format!("({always_waiting})\nand ({kv_share} <= {KV_FULL_SHARE})\n{whole}\nunless on () ({slow})")
         }
         Condition::KvPressure => format!(
             "({kv_share} > {KV_FULL_SHARE})\nand (sum by (replica) (increase({preemptions}[{w}])) > 0 or \

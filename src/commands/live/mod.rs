@@ -174,7 +174,9 @@ fn points(args: &LiveArgs, study: &Study) -> Result<Vec<Point>, CommandError> {
     let loads: Vec<Load> = open.chain(closed).collect();
     let states = study.cache_states(&args.source.cache);
     let mut points: Vec<Point> = Vec::new();
-    for (shared_prefixes, load) in states.iter().flat_map(|&state| loads.iter().map(move |&load| (state, load))) {
+    for (shared_prefixes, load) in
+        states.iter().flat_map(|&state| loads.iter().map(move |&load| (state, load)))
+    {
         for run in (0..args.repeats).map(|repeat| args.run.saturating_add(repeat)) {
             let point = Point { load, shared_prefixes, ..study.at_rate(1.0, run, None) };
             if !points.contains(&point) {

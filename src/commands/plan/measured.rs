@@ -21,9 +21,11 @@ pub fn run(args: &PlanArgs, study: &Path) -> Outcome {
     let capacity_rps = capacity_rps(study, &loaded)?;
     let claim = pack_directory(common, "plan")?;
     let plans: Vec<Plan> = match capacity_rps {
-        Some(capacity_rps) => {
-            args.peak.iter().map(|&peak| divide(args, &loaded, capacity_rps, peak)).collect::<Result<_, _>>()?
-        }
+        Some(capacity_rps) => args
+            .peak
+            .iter()
+            .map(|&peak| divide(args, &loaded, capacity_rps, peak))
+            .collect::<Result<_, _>>()?,
         None => Vec::new(),
     };
     let first = plans.first();
@@ -71,12 +73,7 @@ fn capacity_rps(study: &Path, loaded: &Loaded) -> Result<Option<f64>, CommandErr
     Ok(result["capacity_rps"].as_f64())
 }
 
-fn divide(
-    args: &PlanArgs,
-    loaded: &Loaded,
-    capacity_rps: f64,
-    peak_rps: f64,
-) -> Result<Plan, CommandError> {
+fn divide(args: &PlanArgs, loaded: &Loaded, capacity_rps: f64, peak_rps: f64) -> Result<Plan, CommandError> {
     plan(&PlanInput {
         capacity_rps,
         replicas: loaded.manifest.engine.placement.replicas,
