@@ -75,7 +75,7 @@ pub enum Command {
     /// Make a whole study in one command: closed and open sweeps, plan, failure test, and the verdict on its packs
     ///
     /// Example: scaleproof reproduce scenarios/tp2-dp4 --peak 36
-    Reproduce(ReproduceArgs),
+    Reproduce(Box<ReproduceArgs>),
     /// Judge the packs of a study against the acceptance list, line by line
     ///
     /// Example: scaleproof verify-pack out/reproduce-tp2-dp4
@@ -316,6 +316,9 @@ pub struct PlanArgs {
     /// Peak offered rates to plan for, in requests per second
     #[arg(long, value_name = "R,R,...", value_delimiter = ',', required = true, allow_negative_numbers = true, value_parser = rate)]
     pub peak: Vec<f64>,
+    /// Divide the capacity that this study of `live` measured at several rates, and simulate nothing
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["rps", "repeats", "refined", "draws", "at_confidence", "resume"])]
+    pub measured: Option<PathBuf>,
     /// Replicas that may be lost at the peak
     #[arg(long, value_name = "K", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=10_000))]
     pub spare: u32,

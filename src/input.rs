@@ -423,7 +423,7 @@ impl Loaded {
             [] => Ok(self.scenario.experiment.shared_prefixes),
             [cache] => Ok(*cache == Cache::Warm),
             _ => Err(CommandError::bad_input(
-                "--cache: found several; expected cold or warm; only `sweep` makes both experiments",
+                "--cache: found several; expected cold or warm; only `sweep` and `live` make both experiments",
             )),
         }
     }
@@ -463,6 +463,11 @@ impl Loaded {
             profile.label(),
             profile.validity
         )
+    }
+
+    /// The same of what was measured.
+    pub fn live_footing(&self) -> String {
+        format!("live; seed {}\n", self.manifest.client.request_schedule_seed)
     }
 
     /// The rate of the trace as it is replayed, in requests per second.

@@ -1,6 +1,6 @@
 //! A study: several operating points in one pack.
 
-use crate::args::{Format, ScenarioArgs};
+use crate::args::{Cache, Format, ScenarioArgs};
 use crate::exit::{CommandError, Exit, Outcome};
 use crate::files::{self, OutputDirectory, Pending, unwritable};
 use crate::input::{self, Loaded};
@@ -35,6 +35,8 @@ pub struct Study {
     pub resume: bool,
     /// Whether a point outside the profile's validity region is refused.
     strict: bool,
+    /// Whether its points are measured, and not simulated.
+    live: bool,
     /// The points so far, in the order asked for.
     pub results: Vec<PointResult>,
 }
@@ -54,8 +56,8 @@ impl Study {
 
     /// The same of a scenario that is loaded already.
     pub fn of(args: &ScenarioArgs, command: &str, loaded: Loaded) -> Result<Study, CommandError> {
-        if command != "sweep" {
-            // Only a sweep makes both experiments.
+        let live = command == "live";
+        if command != "sweep" && !live {
             loaded.shared_prefixes(&args.source.cache)?;
         }
         let claim = pack_directory(args, command)?;
@@ -64,7 +66,7 @@ impl Study {
         let (format, resume, strict) = (args.format, args.resume, args.strict);
         let directory = claim.path.clone();
         let results = Vec::new();
-        Ok(Study { loaded, directory, claim, format, shared_prefixes, resume, strict, results })
+        Ok(Study { loaded, directory, claim, format, shared_prefixes, resume, strict, live, results })
     }
 
     /// The point at an offered rate, on the manifest's own fleet unless `replicas` says otherwise.
@@ -88,6 +90,17 @@ impl Study {
     /// The names of the points' directories.
     pub fn point_names(&self) -> Vec<String> {
         self.results.iter().map(|result| result.point.name(&self.loaded)).collect()
+    }
+
+    /// Whether prompts share prefixes, of each experiment to make: those asked for, or else the scenario's.
+    pub fn cache_states(&self, asked: &[Cache]) -> Vec<bool> {
+        let mut states: Vec<bool> = Vec::new();
+        for warm in asked.iter().map(|cache| *cache == Cache::Warm) {
+            if !states.contains(&warm) {
+                states.push(warm);
+            }
+        }
+        if states.is_empty() { vec![self.shared_prefixes] } else { states }
     }
 
     /// The cache state of the points to come.
@@ -299,7 +312,10 @@ impl Study {
     pub fn print(&self, json: &impl Serialize, text: &str) -> Result<(), CommandError> {
         let printed = match self.format {
             Format::Json => serde_json::to_string_pretty(json).map_err(CommandError::could_not_run)? + "\n",
-            Format::Text => format!("{text}\n{}pack: {}\n", self.loaded.footing(), self.directory.display()),
+            Format::Text => {
+                let footing = if self.live { self.loaded.live_footing() } else { self.loaded.footing() };
+                format!("{text}\n{footing}pack: {}\n", self.directory.display())
+            }
         };
         print_out(&printed)
     }

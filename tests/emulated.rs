@@ -14,88 +14,22 @@ mod support;
 
 use scaleproof_sim::profile::Profile;
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
-use std::process::{Child, ChildStdout, Command, Stdio};
 use support::Scenario;
+use support::emulated::Emulated;
 
-/// Steps of 5 ms that end later than this say nothing about times.
-const LAG_P99_MAX_MS: f64 = 4.0;
 /// Wide, so that few repeats decide; a wrong engine is wronger.
 const WIDE: &str = "ttft_p50=0.3,ttft_p90=0.4,ttft_p95=0.5,tpot_p50=0.2,tpot_p90=0.25,tpot_p95=0.4,e2e_p50=0.2,e2e_p90=0.25,\
                     e2e_p95=0.4,throughput=0.1,attainment=0.1,preemptions=1,drift=0.2";
 
-/// `scaleproof emulate` in a process of its own.
-struct Emulated {
-    process: Child,
-    out: BufReader<ChildStdout>,
-    replicas: Vec<String>,
-    admin: String,
-}
-
-impl Emulated {
-    fn start(scenario: &Scenario, arguments: &[&str]) -> Emulated {
-        let always = ["emulate", "small", "--port", "0", "--admin-port", "0", "--noise", "0.01"];
-        let mut process =
-            scenario.command(&[&always, arguments].concat()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut out = BufReader::new(process.stdout.take().unwrap());
-        let (mut replicas, mut admin) = (Vec::new(), None);
-        while admin.is_none() {
-            let mut line = String::new();
-            assert!(out.read_line(&mut line).unwrap() > 0, "it ended before it listened");
-            let address = line.trim().rsplit_once(": ").map(|(_, address)| address.to_owned());
-            if line.starts_with("replica ") {
-                replicas.extend(address);
-            } else if line.starts_with("faults: ") {
-                admin = address;
-            }
-        }
-        Emulated { process, out, replicas, admin: admin.unwrap() }
-    }
-
-    /// Puts all replicas under a fault.
-    fn fault(&self, fault: &str) {
-        let address = self.admin.strip_prefix("http://").unwrap();
-        let mut stream = TcpStream::connect(address).unwrap();
-        write!(
-            stream,
-            "POST /replicas/all/fault HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
-             Connection: close\r\n\r\n{fault}",
-            fault.len()
-        )
-        .unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    }
-
-    /// Ends it; whether its steps were on time, which it says at the end. If not, that is printed.
-    fn was_on_time(mut self) -> bool {
-        let id = self.process.id().to_string();
-        assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
-        let mut said = String::new();
-        self.out.read_to_string(&mut said).unwrap();
-        assert!(self.process.wait().unwrap().success());
-        let p99 = said.rsplit_once("p99 ").and_then(|(_, rest)| rest.split(' ').next()?.parse::<f64>().ok());
-        let on_time = p99.unwrap_or_else(|| panic!("no step lag in {said}")) <= LAG_P99_MAX_MS;
-        if !on_time {
-            println!("times are not judged: the emulated engine's own steps were late: {said}");
-        }
-        on_time
-    }
-}
-
-impl Drop for Emulated {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+/// The small scenario's fleet.
+fn emulated(scenario: &Scenario, arguments: &[&str]) -> Emulated {
+    Emulated::start(scenario, "small", &[&["--noise", "0.01"], arguments].concat())
 }
 
 #[test]
 fn an_emulated_engine_is_calibrated_over_http() {
     let scenario = Scenario::new();
-    let engine = Emulated::start(&scenario, &["--replicas", "1"]);
+    let engine = emulated(&scenario, &["--replicas", "1"]);
     let run = scenario.run(&[
         "calibrate",
         "--target",
@@ -160,9 +94,9 @@ fn an_emulated_engine_is_calibrated_over_http() {
 
 /// What `validate` says of two emulated replicas, perhaps under a fault; and whether times can be judged.
 fn verdict(scenario: &Scenario, rps: &str, fault: Option<&str>) -> (i32, Value, bool) {
-    let engine = Emulated::start(scenario, &[]);
+    let engine = emulated(scenario, &[]);
     if let Some(fault) = fault {
-        engine.fault(fault);
+        engine.admin.fault("all", fault);
     }
     let run = scenario.run(&[
         "validate",

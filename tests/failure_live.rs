@@ -6,12 +6,9 @@
 mod support;
 
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
-use std::time::Duration;
+use std::path::Path;
 use support::Scenario;
+use support::emulated::{Emulated, once_there};
 
 /// Seconds of the wall clock that a second of the engine takes.
 const SCALE: f64 = 0.5;
@@ -89,61 +86,6 @@ fn worked_example() -> Scenario {
     scenario
 }
 
-/// An emulator, ended with the test.
-struct Emulator {
-    child: Child,
-    targets: Vec<String>,
-    admin: String,
-}
-
-impl Emulator {
-    fn start(scenario: &Scenario) -> Emulator {
-        let scale = SCALE.to_string();
-        let arguments = ["emulate", "emulated", "--port", "0", "--admin-port", "0", "--time-scale", &scale];
-        let mut child = scenario.command(&arguments).stdout(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-        let mut targets = Vec::new();
-        let admin = loop {
-            let line = lines.next().expect("the emulator says where it listens");
-            match line.split_once(": http://") {
-                Some(("faults", address)) => break address.to_owned(),
-                Some((_, address)) => targets.push(format!("http://{address}")),
-                None => {}
-            }
-        };
-        Emulator { child, targets, admin }
-    }
-
-    /// Once `order` is there, kills replica 1, which is started again by itself.
-    fn kill_on(&self, order: PathBuf) {
-        let admin = self.admin.clone();
-        std::thread::spawn(move || {
-            while !order.exists() {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            let body = format!(r#"{{"fault": "stop", "start_up_seconds": {}}}"#, START_UP_S / SCALE);
-            let mut stream = TcpStream::connect(&admin).unwrap();
-            write!(
-                stream,
-                "POST /replicas/1/fault HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n\
-                 content-length: {}\r\nconnection: close\r\n\r\n{body}",
-                body.len()
-            )
-            .unwrap();
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer).unwrap();
-            assert!(answer.starts_with("HTTP/1.1 2"), "{answer}");
-        });
-    }
-}
-
-impl Drop for Emulator {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 fn after_s(report: &Value, what: &str) -> f64 {
     report[what]["after_s"].as_f64().unwrap_or_else(|| panic!("{what} was not seen: {report:#}"))
 }
@@ -170,11 +112,14 @@ fn failing(markdown: &str) -> Vec<&str> {
 #[test]
 fn a_killed_replica_is_left_out_and_comes_back_as_predicted() {
     let scenario = worked_example();
-    let emulator = Emulator::start(&scenario);
-    emulator.kill_on(scenario.path("kill"));
+    let emulator = Emulated::start(&scenario, "emulated", &["--time-scale", &SCALE.to_string()]);
+    let admin = emulator.admin.clone();
+    // It is started again by itself.
+    let kill = format!(r#"{{"fault": "stop", "start_up_seconds": {}}}"#, START_UP_S / SCALE);
+    once_there(scenario.path("kill"), move || admin.fault("1", &kill));
     let mut arguments =
         vec!["failure-test", "small", "--live", "--rate", RATE, "--at", KILLED_S, "--replica", "1"];
-    arguments.extend(emulator.targets.iter().flat_map(|target| ["--target", target]));
+    arguments.extend(emulator.targets());
     arguments.extend([
         "--inject",
         "touch kill",

@@ -238,6 +238,21 @@ pub struct Report {
 }
 
 impl Report {
+    /// Takes the load generator's checks of itself: a run that fails one proves nothing, and so fails a gate.
+    pub fn take_checks(&mut self, checks: Vec<Check>) {
+        let invalid: Vec<String> = checks.iter().filter_map(Check::failure).collect();
+        let failed = invalid.len() as u64;
+        self.gates.push(Gate {
+            name: "self_checks".to_owned(),
+            observed: GateValue::Count(failed),
+            relation: "<=".to_owned(),
+            required: GateValue::Count(0),
+            pass: failed == 0,
+        });
+        self.capacity_gate_pass &= failed == 0;
+        (self.checks, self.invalid) = (Some(checks), Some(invalid));
+    }
+
     /// The names of the gates that fail, in their order.
     pub fn failing_gates(&self) -> impl Iterator<Item = &str> {
         self.gates.iter().filter(|g| !g.pass).map(|g| g.name.as_str())

@@ -1,5 +1,6 @@
 //! `scaleproof plan`: from a peak to replicas and GPUs, by division; then the planned fleet itself is simulated.
 
+mod measured;
 mod text;
 
 use super::capacity::{
@@ -28,6 +29,9 @@ const USUAL_DRAWS: u64 = 40;
 
 /// Runs the command.
 pub fn run(args: &PlanArgs) -> Outcome {
+    if let Some(study) = &args.measured {
+        return measured::run(args, study);
+    }
     open_loop_only(&args.capacity.sweep)?;
     let count = draws_wanted(args)?;
     let mut study = Study::open(&args.capacity.sweep.common, "plan")?;

@@ -4,7 +4,7 @@ mod text;
 
 pub use text::{attainment_text, rate_table, runs_text, verdict};
 
-use crate::args::{Cache, SweepArgs};
+use crate::args::SweepArgs;
 use crate::exit::{CommandError, Outcome};
 use crate::point::Point;
 use crate::study::{Study, exit_by_gate};
@@ -24,7 +24,7 @@ use text::{cache_text, closed_table, saturation_text};
 pub fn run(args: &SweepArgs) -> Outcome {
     let mut study = Study::open(&args.common, "sweep")?;
     let mut experiments = Vec::new();
-    for shared_prefixes in cache_states(args, &study) {
+    for shared_prefixes in study.cache_states(&args.common.source.cache) {
         study.shared_prefixes = shared_prefixes;
         if !args.concurrency.is_empty() {
             experiments.push(closed_loop(&mut study, args)?);
@@ -69,20 +69,6 @@ pub struct Experiment {
     section: Section,
     #[serde(skip)]
     chosen: usize,
-}
-
-fn cache_states(args: &SweepArgs, study: &Study) -> Vec<bool> {
-    if args.common.source.cache.is_empty() {
-        return vec![study.shared_prefixes];
-    }
-    let mut states = Vec::new();
-    for cache in &args.common.source.cache {
-        let warm = *cache == Cache::Warm;
-        if !states.contains(&warm) {
-            states.push(warm);
-        }
-    }
-    states
 }
 
 fn reports(study: &Study, grid: &[usize]) -> Vec<Report> {

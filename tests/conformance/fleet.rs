@@ -73,6 +73,8 @@ fn live_config(targets: Vec<Target>, patience_ms: u64) -> LiveConfig {
         vocabulary: None,
         limits: Limits::default(),
         resilience: None,
+        absent: Vec::new(),
+        give_up: None,
     }
 }
 

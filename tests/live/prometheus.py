@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""A real Prometheus (Debian's package) over emulated replicas, each fault injected in turn: which alert fires, and when.
+"""A real Prometheus (Debian's package) over emulated replicas, one fault after the other: which alert fires, and when.
 
     tests/live/prometheus.py PROGRAM [FOLDER [N,N,...]]
 
-PROGRAM is scaleproof, FOLDER (new) keeps packs and logs, N are the faults to inject, from 0 on, instead of all. The worked example's fleet runs at twice its speed and 40
-requests/s, the rules every second. Exit 0 if in each run the expected alert fired while the fault
-lasted, and no other; what fires when it is over is shown too.
+PROGRAM is scaleproof, FOLDER (new) keeps packs and logs, N are the faults to make, from 0 on, instead of all. The worked
+example's fleet runs at twice its speed and 40 requests/s, the rules every second. Prometheus knows its targets from a file, as
+from a service discovery. Prints a table. Exit 0 if in each run the expected alert fired while the fault lasted, and no other;
+what fires when it is over is shown too. About eight minutes.
 """
 
 import json
@@ -21,21 +22,26 @@ import urllib.request
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SCALE, RATE, INTERVAL_S = 0.5, 40, 1
 WARM_UP_S, INJECTED_S, LASTS_S, REQUESTS = 14, 26, 20, 1300
-# Name, --fault, what the emulator is told, and the alert that is expected. The kill comes last: after it, rules that
-# want a whole fleet hold nothing for a while.
+# What is done to replica 1: name, --fault, what the emulator is told, the alert that is expected, further options. The five
+# that an operator must be able to tell apart, then the other ways of two of them, then those that no router notices.
 FAULTS = [
-    ("replica hangs, its server answers", "hang", {"fault": "stall", "health": True}, "ReplicaStuck"),
-    ("KV cache cut by 80 %", "kv-cut", {"fault": "kv_cut", "share": 0.8}, "KvPressure"),
-    ("300 ms longer to one replica", "link", {"fault": "latency", "request_ms": 600}, "NetworkSlow"),
+    ("replica killed, back after 20 s", "kill", {"fault": "stop", "start_up_seconds": 40}, "ReplicaDown", []),
+    # Three replicas do not carry it: their queues grow until the fourth, which is ordered early in the run, serves.
+    ("cold start of a replica", "cold-start", {"fault": "start", "start_up_seconds": 40}, "QueueSaturated",
+     ["--rate", "46", "--at", "16"]),
+    ("KV cache cut by 80 %", "kv-cut", {"fault": "kv_cut", "share": 0.8}, "KvPressure", []),
+    ("clients give up 80 % of what is in flight", "cancellations", None, "ClientsGiveUp", ["--share", "0.8"]),
+    ("300 ms longer to one replica", "link", {"fault": "latency", "request_ms": 600}, "NetworkSlow", []),
     ("a fifth of one replica's answers break", "link", {"fault": "drop", "after_tokens": 1, "probability": 0.2},
-     "ConnectionsFail"),
-    ("replica killed, back after 20 s", "kill", {"fault": "stop", "start_up_seconds": 40}, "ReplicaDown"),
+     "ConnectionsFail", []),
+    ("replica hangs, its server answers", "hang", {"fault": "stall", "health": True}, "ReplicaStuck", []),
+    ("steps of one replica take four times as long", "slow", {"fault": "slow", "factor": 4}, "ReplicaSlow", []),
 ]
 # In seconds of the wall clock.
 RESILIENCE = """
 resilience:
   circuit_breaker: {failures: 10, open_seconds: 6, successes: 3}
-  health_check: {interval_seconds: 30, timeout_seconds: 5}
+  health_check: {interval_seconds: 2, timeout_seconds: 1}
 """
 
 
@@ -48,6 +54,13 @@ def free_port():
 def read(path):
     with open(os.path.join(ROOT, path)) as file:
         return file.read()
+
+
+def write(path, text):
+    """Whole or not at all: Prometheus watches some of these."""
+    with open(path + ".new", "w") as file:
+        file.write(text)
+    os.rename(path + ".new", path)
 
 
 def write_scenario(folder):
@@ -66,41 +79,72 @@ def write_scenario(folder):
         assert count == 1, old
     scenario = read("scenarios/tp2-dp4/scenario.yaml").replace("../..", ROOT)
     for name, text in [("workload-manifest.yaml", manifest), ("scenario.yaml", scenario + RESILIENCE)]:
-        with open(os.path.join(folder, name), "w") as file:
-            file.write(text)
+        write(os.path.join(folder, name), text)
 
 
-def start_emulator(program, scenario, log):
-    process = subprocess.Popen(
-        [program, "emulate", scenario, "--port", "0", "--admin-port", "0", "--time-scale", str(SCALE)],
-        stdout=subprocess.PIPE, stderr=log, text=True)
-    targets = []
-    for line in process.stdout:
-        if line.startswith("replica "):
-            targets.append(line.split("http://")[1].strip())
-        if line.startswith("faults: "):
-            return process, targets, line.split("http://")[1].strip()
-    raise SystemExit("the emulator did not start")
+class Fleet:
+    """The emulated replicas, and the file from which Prometheus knows them."""
+
+    def __init__(self, program, folder, log):
+        self.process = subprocess.Popen(
+            [program, "emulate", os.path.join(folder, "scenario"), "--port", "0", "--admin-port", "0", "--time-scale",
+             str(SCALE)], stdout=subprocess.PIPE, stderr=log, text=True)
+        self.file, self.targets, self.admin = os.path.join(folder, "targets.json"), [], None
+        for line in self.process.stdout:
+            if line.startswith("replica "):
+                self.targets.append(line.split("http://")[1].strip())
+            if line.startswith("faults: "):
+                self.admin = line.split("http://")[1].strip()
+                break
+        if self.admin is None:
+            raise SystemExit("the emulator did not start")
+        self.know(range(len(self.targets)))
+
+    def groups(self, replicas):
+        return json.dumps([{"targets": [self.targets[n]], "labels": {"replica": str(n)}} for n in replicas])
+
+    def know(self, replicas):
+        write(self.file, self.groups(replicas))
+
+    def take_away(self, replica):
+        """As an autoscaler has it before it orders one: neither there nor known."""
+        self.know(n for n in range(len(self.targets)) if n != replica)
+        time.sleep(3 * INTERVAL_S)
+        self.tell(replica, {"fault": "stop"})
+
+    def tell(self, replica, fault):
+        urllib.request.urlopen(urllib.request.Request(
+            f"http://{self.admin}/replicas/{replica}/fault", json.dumps(fault).encode(), {"content-type": "application/json"}))
+
+    def command(self, folder, name, replica, fault):
+        """A shell command that makes a fault. Once the replica of a cold start serves, Prometheus gets to know it."""
+        path = os.path.join(folder, name)
+        text = (f"import os, time, urllib.request as u\nu.urlopen(u.Request('http://{self.admin}/replicas/{replica}/fault', "
+                f"{json.dumps(fault)!r}.encode(), {{'content-type': 'application/json'}}))\n")
+        if fault["fault"] == "start":
+            text += (f"while True:\n    try:\n        u.urlopen('http://{self.targets[replica]}/health', timeout=1)\n"
+                     f"        break\n    except OSError:\n        time.sleep(0.2)\n"
+                     f"open({self.file + '.new'!r}, 'w').write({self.groups(range(len(self.targets)))!r})\n"
+                     f"os.rename({self.file + '.new'!r}, {self.file!r})\n")
+        write(path, text)
+        return f"{sys.executable} {path}"
 
 
-def start_prometheus(program, folder, targets, client_port, sink_port, log):
+def start_prometheus(program, folder, fleet, client_port, sink_port, log):
     rules = os.path.join(folder, "observability")
     subprocess.run([program, "observability", "--interval-s", str(INTERVAL_S), "--out", rules],
                    check=True, stdout=subprocess.DEVNULL)
-    replicas = "".join(f"      - {{targets: ['{target}'], labels: {{replica: '{n}'}}}}\n"
-                       for n, target in enumerate(targets))
     config = f"""global: {{scrape_interval: {INTERVAL_S}s, evaluation_interval: {INTERVAL_S}s}}
 rule_files: [{rules}/alerts/common.yaml, {rules}/alerts/vllm.yaml]
 alerting: {{alertmanagers: [{{static_configs: [{{targets: ['127.0.0.1:{sink_port}']}}]}}]}}
 scrape_configs:
   - job_name: engine
-    static_configs:
-{replicas}  - job_name: client
+    file_sd_configs: [{{files: ['{fleet.file}'], refresh_interval: {INTERVAL_S}s}}]
+  - job_name: client
     static_configs: [{{targets: ['127.0.0.1:{client_port}']}}]
 """
     path = os.path.join(folder, "prometheus.yaml")
-    with open(path, "w") as file:
-        file.write(config)
+    write(path, config)
     subprocess.run(["promtool", "check", "config", path], check=True, stdout=subprocess.DEVNULL)
     port = free_port()
     process = subprocess.Popen(
@@ -116,31 +160,30 @@ scrape_configs:
     raise SystemExit("prometheus did not start: see its log")
 
 
-def test(program, folder, n, targets, admin, ports):
-    name, kind, fault, expected = FAULTS[n]
-    script = os.path.join(folder, f"inject-{n}.py")
-    for path, told in [(script, fault), (script + ".heal", {"fault": "heal"})]:
-        with open(path, "w") as file:
-            file.write(f"import urllib.request as u\nu.urlopen(u.Request('http://{admin}/replicas/1/fault', "
-                       f"{json.dumps(told)!r}.encode(), {{'content-type': 'application/json'}}))\n")
-    arguments = [program, "failure-test", os.path.join(folder, "scenario"), "--live", "--rate", str(RATE), "--fault", kind,
-                 "--replica", "1", "--at", str(INJECTED_S), "--for", str(LASTS_S), "--inject", f"{sys.executable} {script}",
-                 "--alert-port", str(ports[1]), "--metrics-port", str(ports[0]), "--out", os.path.join(folder, f"pack-{n}")]
-    for target in targets:
-        arguments += ["--target", f"http://{target}"]
-    if kind != "kill":
-        arguments += ["--restore", f"{sys.executable} {script}.heal"]
-    run = subprocess.run(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    path = os.path.join(folder, f"pack-{n}", "failure-test.json")
-    if not os.path.exists(path):
+def test(program, folder, n, fleet, ports):
+    name, kind, fault, expected, options = FAULTS[n]
+    pack = os.path.join(folder, f"pack-{n}")
+    arguments = {"--rate": str(RATE), "--at": str(INJECTED_S), "--fault": kind, "--alert-port": str(ports[1]),
+                 "--metrics-port": str(ports[0]), "--out": pack, **dict(zip(options[::2], options[1::2]))}
+    if fault is not None:
+        arguments |= {"--replica": "1", "--inject": fleet.command(folder, f"inject-{n}.py", 1, fault)}
+    if kind not in ("kill", "cold-start", "cancellations"):
+        arguments |= {"--for": str(LASTS_S), "--restore": fleet.command(folder, f"heal-{n}.py", 1, {"fault": "heal"})}
+    if kind == "cold-start":
+        fleet.take_away(1)
+    words = [program, "failure-test", os.path.join(folder, "scenario"), "--live", *sum(map(list, arguments.items()), [])]
+    for target in fleet.targets:
+        words += ["--target", f"http://{target}"]
+    run = subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    if not os.path.exists(os.path.join(pack, "failure-test.json")):
         raise SystemExit(run.stderr)
-    with open(path) as file:
+    with open(os.path.join(pack, "failure-test.json")) as file:
         report = json.load(file)
+    with open(os.path.join(pack, "slo-report.json")) as file:
+        lag = next(check["value"] for check in json.load(file)["checks"] if check["name"] == "send_lag_p99_ms")
     fired = [(a["name"], a["replica"], a["at_s"] - report["fault"]["at_s"]) for a in report["alarms"]]
     words = [f"{alert}{'' if replica is None else f' of replica {replica}'} after {after:.1f} s"
              for alert, replica, after in fired]
-    lag = next(c["value"] for c in json.load(open(os.path.join(folder, f"pack-{n}", "slo-report.json")))["checks"]
-               if c["name"] == "send_lag_p99_ms")
     right = {alert for alert, _, after in fired if 0 <= after <= LASTS_S} == {expected}
     print(f"| {name} | {expected} | {'; '.join(words) or 'none'} | {'yes' if right else 'NO'} | {lag:.1f} |", flush=True)
     return right
@@ -155,14 +198,14 @@ def main():
     write_scenario(os.path.join(folder, "scenario"))
     ports = free_port(), free_port()
     with open(os.path.join(folder, "log"), "w") as log:
-        emulator, targets, admin = start_emulator(program, os.path.join(folder, "scenario"), log)
+        fleet = Fleet(program, folder, log)
         prometheus = None
         try:
-            prometheus = start_prometheus(program, folder, targets, *ports, log)
+            prometheus = start_prometheus(program, folder, fleet, *ports, log)
             print("| fault | expected | fired, after the injection | as expected | send lag P99, ms |\n|---|---|---|---|---|")
-            results = [test(program, folder, n, targets, admin, ports) for n in chosen]
+            results = [test(program, folder, n, fleet, ports) for n in chosen]
         finally:
-            for process in (prometheus, emulator):
+            for process in (prometheus, fleet.process):
                 if process is not None:
                     process.terminate()
                     process.wait()

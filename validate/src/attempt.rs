@@ -51,6 +51,8 @@ pub(crate) struct Job {
     pub first_sent: Option<Nanos>,
     /// How often it was sent before.
     pub retries: u32,
+    /// When its client gives up together with others, if it is one of those.
+    pub gives_up: Option<Nanos>,
 }
 
 /// Makes the attempt. Always returns: by its own end, the client's patience, or the run's stop. `driver` hears of the answer's
@@ -75,7 +77,7 @@ pub(crate) async fn attempt(
         tokio::select! {
             biased;
             end = exchange => end,
-            end = patience(&shared, &job.planned, sent, &first_seen) => end,
+            end = patience(&shared, &job, sent, &first_seen) => end,
             _ = stopped.wait_for(|stopped| *stopped) => End::by_client(Outcome::Cancelled, "the run was stopped"),
         }
     };
@@ -123,13 +125,14 @@ fn record(job: &Job, sent: Nanos, ended: Nanos, end: End, seen: Seen) -> Record 
 }
 
 /// Waits until the client gives up: without a first token in time, without a whole answer, or on purpose.
-async fn patience(shared: &Shared, planned: &Planned, sent: Nanos, first_seen: &AtomicBool) -> End {
+async fn patience(shared: &Shared, job: &Job, sent: Nanos, first_seen: &AtomicBool) -> End {
     let timeout = (sent + shared.timeout, End::by_client(Outcome::Timeout, "no whole answer in time"));
-    let cancel = planned
-        .cancel_after
-        .map(|after| (sent + after, End::by_client(Outcome::Cancelled, "cancelled by the client")));
+    let own = job.planned.cancel_after.map(|after| sent + after);
+    let cancel = own.into_iter().chain(job.gives_up).min();
     let (until, end) = match cancel {
-        Some(cancel) if cancel.0 < timeout.0 => cancel,
+        Some(cancel) if cancel < timeout.0 => {
+            (cancel, End::by_client(Outcome::Cancelled, "cancelled by the client"))
+        }
         _ => timeout,
     };
     if let Some(first) = shared.ttft_timeout.map(|limit| sent + limit)

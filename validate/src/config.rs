@@ -51,6 +51,22 @@ pub struct LiveConfig {
     /// What is done about targets that fail: they are left out, and requests sent again. None: nothing, each request is
     /// sent once.
     pub resilience: Option<Resilience>,
+    /// Replicas that are not there when a run begins: nothing is asked of them before it, and where the client routes by its
+    /// rules for targets that fail, they get no work before their health checks pass.
+    pub absent: Vec<u32>,
+    /// Clients that give up together.
+    pub give_up: Option<GiveUp>,
+}
+
+/// Clients that give up all at once, each with its request in flight.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GiveUp {
+    /// When, since the run began.
+    pub at: Nanos,
+    /// How many of those in flight then: from 0 to 1.
+    pub share: f64,
+    /// At which targets.
+    pub targets: Vec<u32>,
 }
 
 /// What a run was, beside its records.
@@ -76,5 +92,25 @@ impl LiveConfig {
     /// Who says metrics.
     pub(crate) fn replicas(&self) -> &[Target] {
         if self.replicas.is_empty() { &self.targets } else { &self.replicas }
+    }
+
+    /// The replicas that are there when a run begins.
+    pub(crate) fn present(&self) -> Vec<Target> {
+        let numbered = (0_u32..).zip(self.replicas());
+        numbered
+            .filter(|(number, _)| !self.absent.contains(number))
+            .map(|(_, replica)| replica.clone())
+            .collect()
+    }
+
+    /// The targets that are not there when a run begins. Behind a router that is the router's affair.
+    pub(crate) fn absent_targets(&self) -> &[u32] {
+        if self.replicas.is_empty() { &self.absent } else { &[] }
+    }
+
+    /// Who is asked what is served.
+    pub(crate) fn first_target(&self) -> Option<&Target> {
+        let absent = self.absent_targets();
+        (0_u32..).zip(&self.targets).find(|(number, _)| !absent.contains(number)).map(|(_, target)| target)
     }
 }

@@ -5,6 +5,7 @@
 use crate::answer::Failed;
 use crate::attempt::{Job, Shared, attempt};
 use crate::dispatch::{Dispatch, Due};
+use crate::give_up::GivingUp;
 use crate::guard::{Guard, Later};
 use crate::maker::PromptMaker;
 use crate::news::News;
@@ -77,6 +78,8 @@ pub(crate) struct Driver<'a> {
     pub routes: Routes,
     /// What is done about targets that fail.
     pub guard: Option<Guard>,
+    /// Clients that give up together.
+    pub giving_up: Option<GivingUp>,
     pub prompts: &'a mut dyn PromptMaker,
     pub template: &'a Template,
     pub shared: Arc<Shared>,
@@ -188,6 +191,7 @@ impl Driver<'_> {
             body,
             first_sent: None,
             retries: 0,
+            gives_up: None,
         };
         self.try_once(Box::new(job), counts);
     }
@@ -195,12 +199,12 @@ impl Driver<'_> {
     /// Sends a request to the target that the router chooses.
     fn try_once(&mut self, mut job: Box<Job>, counts: &mut Counts) {
         let scheduled = Scheduled { workload: self.dispatch.workload(), request: job.request };
-        let asking = scheduled.asking(self.shared.clock.now());
+        let now = self.shared.clock.now();
+        let asking = scheduled.asking(now);
         let Some(target) = asking.and_then(|asking| self.routes.choose(&asking)) else {
-            let record = Box::new(dropped(&job, self.shared.clock.now()));
+            let record = Box::new(dropped(&job, now));
             match self.guard.as_mut() {
                 Some(guard) => {
-                    let now = self.shared.clock.now();
                     job.first_sent.get_or_insert(now);
                     let given_up = guard.again(job, record, now);
                     given_up.into_iter().for_each(|record| self.settle(record, counts));
@@ -213,6 +217,7 @@ impl Driver<'_> {
             return;
         };
         job.replica = target;
+        job.gives_up = self.giving_up.as_mut().and_then(|giving_up| giving_up.draw(target, now));
         self.guard.iter_mut().for_each(Guard::tried);
         self.say(News::Sent { target });
         let (shared, reply) = (Arc::clone(&self.shared), self.reply.clone());
@@ -247,7 +252,8 @@ impl Driver<'_> {
             Message::FirstToken { target, took } => self.say(News::FirstToken { target, took }),
             Message::Checked(target, passed) => {
                 self.guard.iter_mut().for_each(|guard| guard.checked(target, passed));
-                if !passed {
+                // Of one that is out already, that it fails is no news.
+                if !passed && self.routes.is_available(target) {
                     self.note(target, What::Detected(Sign::HealthCheck));
                 }
                 self.admit_or_remove(target, Sign::HealthCheck);

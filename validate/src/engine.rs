@@ -8,7 +8,8 @@ use crate::config::{HARD_LIMIT, LiveConfig, LiveRun};
 use crate::connection::Pool;
 use crate::dispatch::Dispatch;
 use crate::driver::{Driver, Message, Status, Told};
-use crate::guard::{Guard, check_targets};
+use crate::give_up::GivingUp;
+use crate::guard::{Guard, HEALTH, check_targets};
 use crate::heartbeat::Heartbeat;
 use crate::maker::{HashedTokens, PromptMaker};
 use crate::news::News;
@@ -82,8 +83,10 @@ impl LiveEngine {
     /// # Errors
     /// No target, a token that no header can hold, or a system without threads to spare.
     pub fn new(config: LiveConfig, salt: u64) -> Result<LiveEngine, ExperimentError> {
-        if config.targets.is_empty() {
-            return Err(failed("no target: expected at least one address to send requests to"));
+        if config.first_target().is_none() {
+            return Err(failed(
+                "no target: expected at least one address to send requests to, where somebody is from the beginning",
+            ));
         }
         let authorization = config.token.as_deref().map(bearer).transpose()?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -112,7 +115,8 @@ impl LiveEngine {
             return Ok(template.clone());
         }
         let found = self.runtime.block_on(probe::template(&self.client, &self.config)).map_err(failed)?;
-        let (fetch, target, salt) = (&self.client, &self.config.targets[0], self.salt);
+        let (fetch, salt) = (&self.client, self.salt);
+        let target = self.config.first_target().expect("looked for when the engine was made");
         if found.endpoint == Endpoint::Chat {
             let tokenizer = Tokenizer { fetch, target, model: &found.model, endpoint: found.endpoint };
             // Where a server has no tokenizer to ask, the check of its usage says how far off the prompts are.
@@ -140,6 +144,13 @@ impl LiveEngine {
     /// If it cannot be reached, or refuses every form of a request.
     pub fn prepare(&mut self) -> Result<(), ExperimentError> {
         self.template().map(|_| ())
+    }
+
+    /// Whether anybody answers at a replica's address.
+    #[must_use]
+    pub fn answers(&self, replica: u32) -> bool {
+        let target = self.config.replicas().get(replica as usize);
+        target.is_some_and(|target| self.runtime.block_on(self.client.ask(target, HEALTH, None)).is_ok())
     }
 
     fn shared(&self, template: &Template, clock: RunClock, stopped: watch::Receiver<bool>) -> Shared {
@@ -184,10 +195,12 @@ impl LiveEngine {
             check_targets(runtime, &self.client, &config.targets, check, clock, &reply)
         });
         let heartbeat = Heartbeat::start(self.runtime.handle());
+        let (routes, guard) = routing(config, schedule);
         let driver = Driver {
             dispatch: Dispatch::new(schedule, enough, config.ramp),
-            routes: Routes::new(config.routing, config.targets.len() as u32, schedule),
-            guard: config.resilience.map(|rules| Guard::new(rules, config.targets.len() as u32, schedule)),
+            routes,
+            guard,
+            giving_up: config.give_up.clone().map(|rules| GivingUp::new(rules, schedule)),
             prompts: self.prompts.as_mut(),
             template: &template,
             shared: Arc::clone(&shared),
@@ -230,6 +243,20 @@ impl LiveEngine {
             reused: counts.1,
         })
     }
+}
+
+/// Who chooses among the targets, and what is done about those that fail.
+fn routing(config: &LiveConfig, schedule: &Schedule) -> (Routes, Option<Guard>) {
+    let (targets, absent) = (config.targets.len() as u32, config.absent_targets());
+    let mut routes = Routes::new(config.routing, targets, schedule);
+    let guard = config.resilience.map(|rules| Guard::new(rules, targets, absent, schedule));
+    if guard.is_some() {
+        absent
+            .iter()
+            .filter(|&&target| target < targets)
+            .for_each(|&target| routes.set_available(target, false));
+    }
+    (routes, guard)
 }
 
 /// Gives the observer what the driver tells, until the driver has ended. Returns whether the observer stopped it.
@@ -292,8 +319,8 @@ impl Experiment for LiveEngine {
         let template = self.template()?;
         self.freshen();
         self.fresh = true;
-        let replicas = self.config.replicas();
-        let priming = Priming { fetch: &self.client, replicas, path: template.endpoint.path() };
+        let replicas = self.config.present();
+        let priming = Priming { fetch: &self.client, replicas: &replicas, path: template.endpoint.path() };
         let (prompts, prefixes) = (self.prompts.as_mut(), prefixes(schedule));
         let primed = prime(&priming, &prefixes, |segments| template.body(prompts.prompt(segments), 1, 0));
         self.unprimed = self

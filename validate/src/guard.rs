@@ -18,7 +18,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 /// Where a target says whether it serves.
-const HEALTH: &str = "/health";
+pub(crate) const HEALTH: &str = "/health";
 
 /// What is done about targets that fail.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,10 +53,18 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    pub(crate) fn new(rules: Resilience, targets: u32, schedule: &Schedule) -> Guard {
+    /// Those of `absent` get no work before their health checks pass.
+    pub(crate) fn new(rules: Resilience, targets: u32, absent: &[u32], schedule: &Schedule) -> Guard {
+        let health = |target| {
+            let mut health = Health::default();
+            if absent.contains(&target) {
+                health.doubted();
+            }
+            health
+        };
         Guard {
             rules,
-            health: vec![Health::default(); targets as usize],
+            health: (0..targets).map(health).collect(),
             chance: chance::stream(schedule.seed, schedule.run, "faults"),
             tries: 0,
             retries: 0,

@@ -16,9 +16,13 @@ use std::time::Duration;
 /// The prompt of a probing request: shorter than any block of a prefix cache, so it leaves nothing there.
 const PROBE_TOKENS: [u32; 3] = [5, 6, 7];
 
+fn first(config: &LiveConfig) -> Result<&Target, String> {
+    config.first_target().ok_or_else(|| "no target is there from the beginning".to_owned())
+}
+
 /// The model that the target serves, and which extensions of the API it takes.
 pub(crate) async fn template(client: &Client, config: &LiveConfig) -> Result<Template, String> {
-    let target = &config.targets[0];
+    let target = first(config)?;
     let model = match &config.model {
         Some(model) => model.clone(),
         None => models(client, target).await?.id,
@@ -125,7 +129,7 @@ pub(crate) async fn facts(
     config: &LiveConfig,
     template: &Template,
 ) -> Result<EngineFacts, String> {
-    let first = &config.targets[0];
+    let first = first(config)?;
     let mut facts = EngineFacts { model: Some(template.model.clone()), ..EngineFacts::default() };
     for target in &config.targets {
         client.ask(target, "/v1/models", None).await?;
@@ -138,7 +142,7 @@ pub(crate) async fn facts(
         let value: Option<Value> = serde_json::from_slice(&answer).ok();
         facts.version = value.and_then(|value| Some(value.get("version")?.as_str()?.to_owned()));
     }
-    if let Some(replica) = config.replicas().first()
+    if let Some(replica) = config.present().first()
         && let Ok(reading) = scrape::read(client, replica).await
     {
         facts.block_size = reading.block_size;
@@ -154,7 +158,7 @@ const RESET_PAUSE: Duration = Duration::from_millis(200);
 
 /// Empties the replicas' prefix caches. False if one of them has no such command, or its cache stays in use.
 pub(crate) async fn reset_prefix_cache(client: &Client, config: &LiveConfig) -> Result<bool, String> {
-    for replica in config.replicas() {
+    for replica in &config.present() {
         if !reset(client, replica).await? {
             return Ok(false);
         }

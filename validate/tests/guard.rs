@@ -11,9 +11,10 @@ use scaleproof_pack::record::{Outcome, Record};
 use scaleproof_pack::time::Nanos;
 use scaleproof_pack::workload::Enough;
 use scaleproof_policy::health::{Breaker, HealthCheck, Retries};
-use scaleproof_validate::{LiveConfig, LiveEngine, LiveObserver, News, Resilience, Target};
+use scaleproof_validate::{GiveUp, LiveConfig, LiveEngine, LiveObserver, News, Resilience, Target};
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener};
+use std::time::Duration;
 use support::{Server, Then, answer, config, event, open, request, serve};
 
 const SECOND: u64 = 1_000_000_000;
@@ -72,12 +73,16 @@ impl LiveObserver for Seen {
 
 /// Sixteen requests, in turn to the first target and the second.
 fn run(targets: [Target; 2], resilience: Option<Resilience>) -> Seen {
-    let config = LiveConfig { resilience, ..config(targets.to_vec()) };
+    run_as(LiveConfig { resilience, ..config(targets.to_vec()) }, 16)
+}
+
+/// So many, 20 ms apart.
+fn run_as(config: LiveConfig, requests: u64) -> Seen {
     let mut engine = LiveEngine::new(config, 1).unwrap();
-    let schedule = open((0..16).map(|i| request(i * 20)).collect());
+    let schedule = open((0..requests).map(|i| request(i * 20)).collect());
     let mut seen = Seen::default();
     engine.run_live(&schedule, Enough { successes: 0, max_requests: 0 }, &mut seen).unwrap();
-    assert_eq!(seen.records.len(), 16, "each ends once");
+    assert_eq!(seen.records.len() as u64, requests, "each ends once");
     seen
 }
 
@@ -151,4 +156,62 @@ fn without_rules_each_request_is_sent_once() {
     let failed = seen.records.iter().filter(|record| record.outcome == Outcome::Error).count();
     assert_eq!((failed, seen.sent_to(1)), (8, 8));
     assert!(seen.records.iter().all(|record| record.retries == 0));
+}
+
+#[test]
+fn who_is_not_there_yet_gets_work_once_its_health_checks_pass() {
+    let servers = [good(), good()];
+    let targets = servers.iter().map(|server| server.target.clone()).collect();
+    let health_check = HealthCheck { interval: Nanos(SECOND / 10), successes: 2, ..rules().health_check };
+    let resilience = Some(Resilience { health_check, ..rules() });
+    let seen = run_as(LiveConfig { resilience, absent: vec![1], ..config(targets) }, 100);
+    assert!(seen.records.iter().all(|record| record.outcome == Outcome::Ok && record.retries == 0));
+    assert_eq!(seen.whats(), [What::Readmitted]);
+    let joined = seen.news.iter().position(|news| matches!(news, News::Moment(_))).unwrap();
+    let first = seen.news.iter().position(|news| *news == News::Sent { target: 1 }).unwrap();
+    assert!(joined < first && seen.sent_to(1) < seen.sent_to(0), "{:?}", seen.news);
+}
+
+#[test]
+fn nothing_is_asked_of_who_is_not_there() {
+    let second = good();
+    let targets = vec![nobody(), second.target.clone()];
+    let seen = run_as(LiveConfig { resilience: Some(rules()), absent: vec![0], ..config(targets) }, 8);
+    assert!(seen.records.iter().all(|record| record.outcome == Outcome::Ok));
+    assert_eq!((seen.sent_to(0), seen.sent_to(1)), (0, 8));
+    let absent = LiveConfig { absent: vec![0], ..config(vec![nobody()]) };
+    assert!(LiveEngine::new(absent, 1).is_err(), "nobody is there at all");
+}
+
+#[test]
+fn clients_give_up_together_what_they_have_in_flight_there() {
+    let slow = || {
+        serve(true, |stream, _| {
+            std::thread::sleep(Duration::from_millis(1500));
+            let _ = stream.write_all(answer(3).as_bytes());
+            Then::Keep
+        })
+    };
+    let servers = [slow(), slow()];
+    let targets = || servers.iter().map(|server| server.target.clone()).collect();
+    let at = Nanos(SECOND / 4);
+    let give_up = |share| Some(GiveUp { at, share, targets: vec![1] });
+    let seen = run_as(LiveConfig { give_up: give_up(1.0), ..config(targets()) }, 20);
+    let mut given_up = 0;
+    for record in &seen.records {
+        let (there, before) = (record.replica == Some(1), record.sent < at);
+        if record.outcome == Outcome::Cancelled {
+            assert!(
+                there && record.scheduled < at && record.reason == "cancelled by the client",
+                "{record:?}"
+            );
+            assert!(record.ended >= at, "{record:?}");
+            given_up += 1;
+        } else {
+            assert!(record.outcome == Outcome::Ok && !(there && before), "{record:?}");
+        }
+    }
+    assert!(given_up > 0);
+    let none = run_as(LiveConfig { give_up: give_up(0.0), ..config(targets()) }, 4);
+    assert!(none.records.iter().all(|record| record.outcome == Outcome::Ok));
 }

@@ -100,7 +100,12 @@ impl PointPack {
         }
         let facts = self.report.as_ref().map_or_else(|_| RunFacts::of_file(), |report| report.facts.clone());
         let hit_share = (prompt > 0).then(|| cached as f64 / prompt as f64);
-        Ok((analyzer.finish(facts, Stated::default()), hit_share))
+        let mut counted = analyzer.finish(facts, Stated::default());
+        // What the load generator saw of itself stands in no row.
+        if let Some(checks) = self.report.as_ref().ok().and_then(|report| report.checks.clone()) {
+            counted.take_checks(checks);
+        }
+        Ok((counted, hit_share))
     }
 
     /// Its own word for its cache state, by its report.

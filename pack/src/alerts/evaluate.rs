@@ -4,7 +4,7 @@
 use super::scrapes::{Observed, Scrapes};
 use super::{
     ALERTS, CLIENTS_GIVE_UP_SHARE, CONNECTIONS_FAIL_SHARE, Cause, Condition, KV_FULL_SHARE, NETWORK_SLOW_S,
-    Timing,
+    REPLICA_SLOW_SHARE, REPLICA_SLOW_TOKENS, Timing,
 };
 use crate::time::Nanos;
 use crate::timeline::TimelineRow;
@@ -86,6 +86,7 @@ impl Moment<'_> {
                 self.always_waiting(replica)
                     && self.kv_share(replica).is_some_and(|share| share <= KV_FULL_SHARE)
                     && self.fleet_is_whole()
+                    && !self.scrapes.targets(self.scrape).iter().any(|&replica| self.is_slow(replica))
             }
             (Condition::KvPressure, Some(replica)) => {
                 self.kv_share(replica).is_some_and(|share| share > KV_FULL_SHARE)
@@ -95,6 +96,7 @@ impl Moment<'_> {
             }
             (Condition::ReplicaDown, Some(replica)) => self.is_down(self.scrape, replica),
             (Condition::ReplicaStuck, Some(replica)) => self.is_stuck(replica),
+            (Condition::ReplicaSlow, Some(replica)) => self.is_slow(replica) && self.fleet_is_whole(),
             (Condition::NetworkSlow, Some(replica)) => {
                 self.time_on_the_way_s(replica).is_some_and(|seconds| seconds > NETWORK_SLOW_S)
                     && self.fleet_is_whole()
@@ -134,6 +136,26 @@ impl Moment<'_> {
         has_work && self.increase(replica, |row| row.generation_tokens).unwrap_or(0) == 0
     }
 
+    /// It gives a running request far fewer tokens a second than the other replicas do, and neither because it gives more in
+    /// all, with a large batch, nor because its memory is full.
+    fn is_slow(&self, replica: u32) -> bool {
+        let of = |&replica: &u32| {
+            let tokens = self.increase(replica, |row| row.generation_tokens)?;
+            Some((replica, tokens as f64, self.mean_running(replica)?))
+        };
+        let fleet: Vec<(u32, f64, f64)> = self.scrapes.targets(self.scrape).iter().filter_map(of).collect();
+        let Some(&(_, tokens, running)) = fleet.iter().find(|(number, ..)| *number == replica) else {
+            return false;
+        };
+        let all_tokens: f64 = fleet.iter().map(|(_, tokens, _)| tokens).sum();
+        let others_running = fleet.iter().map(|(.., running)| running).sum::<f64>() - running;
+        running >= 1.0
+            && others_running >= 1.0
+            && tokens / running < REPLICA_SLOW_SHARE * (all_tokens - tokens) / others_running
+            && tokens <= REPLICA_SLOW_TOKENS * all_tokens / fleet.len() as f64
+            && self.kv_share(replica).is_some_and(|share| share <= KV_FULL_SHARE)
+    }
+
     /// Every replica has been up for a while, and none is stuck: what is wrong now is not the loss of one.
     fn fleet_is_whole(&self) -> bool {
         let mut lately = self.scrapes.window(self.scrape, self.timing.whole());
@@ -149,13 +171,22 @@ impl Moment<'_> {
 
     /// The mean share of KV blocks in use.
     fn kv_share(&self, replica: u32) -> Option<f64> {
-        let mut shares = 0.0;
+        self.mean(replica, |row| f64::from(row.kv_blocks_used) / f64::from(row.kv_blocks_total.max(1)))
+    }
+
+    fn mean_running(&self, replica: u32) -> Option<f64> {
+        self.mean(replica, |row| f64::from(row.running))
+    }
+
+    /// Of a gauge, over the scrapes of the window.
+    fn mean(&self, replica: u32, gauge: impl Fn(&TimelineRow) -> f64) -> Option<f64> {
+        let mut sum = 0.0;
         let mut count = 0u32;
         for row in self.rows(replica) {
-            shares += f64::from(row.kv_blocks_used) / f64::from(row.kv_blocks_total.max(1));
+            sum += gauge(row);
             count += 1;
         }
-        (count > 0).then(|| shares / f64::from(count))
+        (count > 0).then(|| sum / f64::from(count))
     }
 
     /// How much a counter rose over the window; one that fell began anew. None with fewer than two scrapes.

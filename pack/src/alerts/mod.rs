@@ -82,6 +82,7 @@ pub(crate) enum Condition {
     KvPressure,
     ReplicaDown,
     ReplicaStuck,
+    ReplicaSlow,
     GpuError,
     NetworkSlow,
     ConnectionsFail,
@@ -117,6 +118,10 @@ impl Alert {
 
 /// Every replica's share of KV blocks in use from which on the cache counts as full.
 pub const KV_FULL_SHARE: f64 = 0.9;
+/// Tokens a second of a running request, over what the other replicas give one, below which a replica counts as slow ...
+pub const REPLICA_SLOW_SHARE: f64 = 0.5;
+/// ... unless it gives more than so many times the fleet's mean of tokens: then its batch is large, and it is not slow.
+pub const REPLICA_SLOW_TOKENS: f64 = 1.1;
 /// The client's mean TTFT over the server's own from which on the way between them counts as slow, in seconds.
 pub const NETWORK_SLOW_S: f64 = 0.1;
 /// The share of tries that find no connection or lose it from which on connections count as failing.
@@ -125,7 +130,7 @@ pub const CONNECTIONS_FAIL_SHARE: f64 = 0.02;
 pub const CLIENTS_GIVE_UP_SHARE: f64 = 0.2;
 
 /// The rules.
-pub const ALERTS: [Alert; 9] = [
+pub const ALERTS: [Alert; 10] = [
     Alert {
         name: "QueueSaturated",
         cause: Cause::QueueSaturation,
@@ -161,6 +166,15 @@ pub const ALERTS: [Alert; 9] = [
         by_replica: true,
         hold_intervals: 3,
         condition: Condition::ReplicaStuck,
+    },
+    Alert {
+        name: "ReplicaSlow",
+        cause: Cause::ReplicaFailure,
+        severity: Severity::Warning,
+        summary: "the replica serves, and its requests get far fewer tokens a second than those of the others",
+        by_replica: true,
+        hold_intervals: 6,
+        condition: Condition::ReplicaSlow,
     },
     Alert {
         name: "GpuError",

@@ -6,7 +6,7 @@ use super::client_metrics::{ATTEMPTS, CONNECTION_FAILED, TRIES, TRY_TTFT};
 use super::names::Names;
 use super::{
     Alert, CLIENTS_GIVE_UP_SHARE, CONNECTIONS_FAIL_SHARE, Condition, Engine, KV_FULL_SHARE, NETWORK_SLOW_S,
-    Timing,
+    REPLICA_SLOW_SHARE, REPLICA_SLOW_TOKENS, Timing,
 };
 use crate::time::Nanos;
 
@@ -25,9 +25,11 @@ pub fn expression(alert: &Alert, engine: Engine, timing: Timing) -> String {
     let Names { waiting, kv_share, preemptions, ttft, failed_transfers, .. } = names;
     let always_waiting = format!("sum by (replica) (min_over_time({waiting}[{w}])) > 0");
     let kv_share = format!("max by (replica) (avg_over_time({kv_share}[{w}]))");
+    let slow = || format!("{}\nand ({kv_share} <= {KV_FULL_SHARE})", slow(names, timing));
     match alert.condition {
         Condition::QueueSaturated => {
-            format!("({always_waiting})\nand ({kv_share} <= {KV_FULL_SHARE})\n{whole}")
+            let slow = slow().replace('\n', " ");
+            format!("({always_waiting})\nand ({kv_share} <= {KV_FULL_SHARE})\n{whole}\nunless on () ({slow})")
         }
         Condition::KvPressure => format!(
             "({kv_share} > {KV_FULL_SHARE})\nand (sum by (replica) (increase({preemptions}[{w}])) > 0 or \
@@ -35,6 +37,7 @@ pub fn expression(alert: &Alert, engine: Engine, timing: Timing) -> String {
         ),
         Condition::ReplicaDown => format!("max by (replica) ({UP}) == 0"),
         Condition::ReplicaStuck => stuck(names, timing),
+        Condition::ReplicaSlow => format!("{}\n{whole}", slow()),
         Condition::GpuError => format!("changes(DCGM_FI_DEV_XID_ERRORS[{}]) > 0", duration(timing.whole())),
         Condition::NetworkSlow => {
             let mean = |name: &str| {
@@ -65,6 +68,19 @@ fn stuck(names: &Names, timing: Timing) -> String {
         "(sum by (replica) ({running}) + sum by (replica) ({waiting}) > 0) unless (sum by (replica) \
          (increase({generation_tokens}[{}])) > 0)",
         duration(timing.window())
+    )
+}
+
+/// The replica gives a running request far fewer tokens a second than the others do, and not because it gives more in all.
+fn slow(names: &Names, timing: Timing) -> String {
+    let Names { running, generation_tokens, .. } = names;
+    let w = duration(timing.window());
+    let tokens = format!("sum by (replica) (rate({generation_tokens}[{w}]))");
+    let running = format!("sum by (replica) (avg_over_time({running}[{w}]))");
+    format!(
+        "({tokens} / ({running} >= 1) < {REPLICA_SLOW_SHARE} * (scalar(sum({tokens})) - {tokens}) / \
+         (scalar(sum({running})) - {running} >= 1))\n\
+         and ({tokens} <= {REPLICA_SLOW_TOKENS} * scalar(avg({tokens})))"
     )
 }
 

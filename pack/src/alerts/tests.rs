@@ -100,6 +100,35 @@ fn a_hung_replica_is_stuck() {
 }
 
 #[test]
+fn a_slow_replica_is_slow_and_explains_the_queues() {
+    let bent = |running: u32, tokens: u64| {
+        rows(move |second, row| {
+            let slow = second.clamp(200, 400) - 200;
+            let waiting = if (200..400).contains(&second) { 30 } else { 0 };
+            Some(match row.replica {
+                1 => TimelineRow {
+                    waiting,
+                    running,
+                    generation_tokens: row.generation_tokens - (100 - tokens) * slow,
+                    ..row
+                },
+                _ => TimelineRow { waiting, ..row },
+            })
+        })
+    };
+    // Below half when three of a window's four intervals are slow, at 215, and 30 s later the alert fires.
+    assert_eq!(names(&bent(10, 20), &[]), [("ReplicaSlow", 245, Some(410), Some(1))]);
+    let busier = names(&bent(40, 95), &[]);
+    assert_eq!(busier.first().map(|fired| fired.0), Some("ReplicaSlow"), "as many tokens for more requests");
+    assert!(names(&bent(10, 60), &[]).iter().all(|fired| fired.0 == "QueueSaturated"), "not half as fast");
+    let larger_batch = rows(|second, row| {
+        let generation_tokens = if row.replica == 1 { 130 * second } else { row.generation_tokens };
+        Some(TimelineRow { running: if row.replica == 1 { 40 } else { 10 }, generation_tokens, ..row })
+    });
+    assert_eq!(names(&larger_batch, &[]), []);
+}
+
+#[test]
 fn a_queue_with_free_memory_is_saturation_and_with_full_memory_pressure() {
     let queue = |kv_blocks_used| {
         rows(move |second, row| {

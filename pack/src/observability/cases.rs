@@ -58,6 +58,8 @@ pub(super) fn cases(timing: Timing) -> Vec<Case> {
         run.case("preemptions while the KV cache is full", preemptions, |_, record| record),
         run.case("a replica dies, and is back later", death, lost),
         run.case("a replica hangs", hang, |_, record| record),
+        run.case("a replica is slow, and requests wait for it", slow_engine, |_, record| record),
+        run.case("a replica has four times the requests of the other", busy, |_, record| record),
         run.case("the way to a replica is slow", |_, row| Some(row), slow),
         broken,
         run.case("clients cancel", |_, row| Some(row), cancelled),
@@ -204,6 +206,24 @@ fn hang(scrape: u64, row: TimelineRow) -> Option<TimelineRow> {
         ..row
     };
     Some(if hung { stopped } else { row })
+}
+
+/// Replica 1 gives a fifth of its tokens.
+fn slow_engine(scrape: u64, row: TimelineRow) -> Option<TimelineRow> {
+    if row.replica != 1 {
+        return Some(row);
+    }
+    let slow = scrape.clamp(TROUBLE.start, TROUBLE.end) - TROUBLE.start;
+    let waiting = if TROUBLE.contains(&scrape) { 40 } else { row.waiting };
+    Some(TimelineRow { waiting, generation_tokens: row.generation_tokens - 400 * slow, ..row })
+}
+
+/// Replica 1 has a large batch: each of its requests gets fewer tokens, all together more.
+fn busy(scrape: u64, row: TimelineRow) -> Option<TimelineRow> {
+    match row.replica {
+        1 => Some(TimelineRow { running: 32, generation_tokens: 800 * scrape, ..row }),
+        _ => Some(row),
+    }
 }
 
 fn slow(interval: u64, record: Record) -> Record {

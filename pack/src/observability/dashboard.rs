@@ -169,6 +169,16 @@ fn memory(names: &Names) -> Row {
 fn replicas(names: &Names) -> Row {
     let mut panels = vec![
         panel("Up", "none", "max by (replica) (up{job=\"engine\"})", "{{replica}}"),
+        panel(
+            "Tokens a second of a running request",
+            "none",
+            format!(
+                "{} / (sum by (replica) ({}) > 0)",
+                rate("replica", names.generation_tokens),
+                names.running
+            ),
+            "{{replica}}",
+        ),
         panel("GPU errors (last XID)", "none", "DCGM_FI_DEV_XID_ERRORS", "{{Hostname}} {{gpu}}"),
         panel("GPU memory used", "decmbytes", "DCGM_FI_DEV_FB_USED", "{{Hostname}} {{gpu}}"),
         panel("GPU busy", "percentunit", "DCGM_FI_PROF_GR_ENGINE_ACTIVE", "{{Hostname}} {{gpu}}"),

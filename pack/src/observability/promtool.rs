@@ -198,7 +198,8 @@ mod tests {
             let mut all = fired(&case.observed(), timing);
             all.extend(case.beside.map(|beside| beside.fires(timing)));
             let names: BTreeSet<_> = all.iter().map(|fired| fired.alert).collect();
-            assert_eq!(names.len(), usize::from(case.name != "a healthy fleet"), "{}: {all:?}", case.name);
+            let quiet = ["a healthy fleet", "a replica has four times the requests of the other"];
+            assert_eq!(names.len(), usize::from(!quiet.contains(&case.name)), "{}: {all:?}", case.name);
             seen.extend(names);
         }
         assert_eq!(seen, ALERTS.iter().map(|alert| alert.name).collect());

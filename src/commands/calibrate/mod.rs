@@ -160,6 +160,8 @@ fn live(args: &CalibrateArgs) -> Result<LiveEngine, CommandError> {
         vocabulary: targets.vocabulary,
         limits: Limits::default(),
         resilience: None,
+        absent: Vec::new(),
+        give_up: None,
     };
     LiveEngine::new(config, 0).map_err(|ExperimentError(error)| CommandError::bad_input(error))
 }

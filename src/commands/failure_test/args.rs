@@ -1,11 +1,10 @@
 //! The arguments of `failure-test`.
 
 use crate::args::{ScenarioArgs, rate, seed};
-use crate::commands::live::{EndpointArg, TargetArgs, router};
+use crate::commands::live::{EndpointArg, RouterArg, TargetArgs, router};
 use crate::commands::observability::interval;
 use clap::{Args, ValueEnum};
 use scaleproof_pack::time::Nanos;
-use scaleproof_policy::RouterPolicy;
 use std::path::PathBuf;
 
 /// Arguments of `failure-test`.
@@ -53,8 +52,8 @@ pub struct FailureTestArgs {
 /// A test against real engines.
 #[derive(Clone, Debug, Args)]
 pub struct LiveFaultArgs {
-    /// Against real engines: the schedule is sent to --target, and --inject makes the fault that --fault names
-    #[arg(long, requires_all = ["targets", "inject"])]
+    /// Against real engines: schedules are sent to --target, and --inject makes the fault
+    #[arg(long, requires = "targets")]
     pub live: bool,
     /// An endpoint that speaks OpenAI's API. Several are routed here: what fails is left out, and requests sent again
     #[arg(long = "target", value_name = "URL", requires = "live")]
@@ -62,7 +61,7 @@ pub struct LiveFaultArgs {
     /// A replica behind the target, in the order of their numbers, of which the metrics are read [default: the targets]
     #[arg(long = "replica-url", value_name = "URL", requires = "live")]
     pub replica_urls: Vec<String>,
-    /// A shell command that makes the fault
+    /// A shell command that makes the fault. Cancellations need none: the load generator's own clients give up
     #[arg(long, value_name = "COMMAND", requires = "live")]
     pub inject: Option<String>,
     /// A shell command that ends it, after --for. After a kill or a hang that is a repair by hand
@@ -88,7 +87,7 @@ pub struct LiveFaultArgs {
     pub model: Option<String>,
     /// Who chooses among several targets [default: the scenario's]
     #[arg(long, value_name = "ROUTER", value_parser = router, requires = "live")]
-    pub router: Option<RouterPolicy>,
+    pub router: Option<RouterArg>,
     /// A file with the bearer token
     #[arg(long, value_name = "FILE", conflicts_with = "token_env", requires = "live")]
     pub token_file: Option<PathBuf>,
@@ -111,12 +110,29 @@ impl LiveFaultArgs {
             replicas: self.replica_urls.clone(),
             endpoint: self.endpoint,
             model: self.model.clone(),
-            router: self.router,
+            router: self.router.clone(),
             token_file: self.token_file.clone(),
             token_env: self.token_env.clone(),
             ca: self.ca.clone(),
             vocabulary: self.vocabulary,
         }
+    }
+}
+
+impl LiveFaultArgs {
+    /// What of them is no matter of the targets, as one types it.
+    pub fn typed(&self) -> Vec<String> {
+        let mut words = vec!["--live".to_owned()];
+        for (option, value) in [
+            ("--inject", self.inject.clone()),
+            ("--restore", self.restore.clone()),
+            ("--alert-port", self.alert_port.map(|port| port.to_string())),
+            ("--metrics-port", self.metrics_port.map(|port| port.to_string())),
+        ] {
+            words.extend(value.into_iter().flat_map(|value| [option.to_owned(), value]));
+        }
+        words.extend(self.predict.then(|| "--predict".to_owned()));
+        words
     }
 }
 

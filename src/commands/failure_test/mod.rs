@@ -19,6 +19,7 @@ use args::FailureTestArgs;
 use rayon::prelude::*;
 use scaleproof_pack::alerts::Timing;
 use scaleproof_pack::failure::{Beside, FailureReport, Injected, Repeats};
+use scaleproof_pack::report::Origin;
 use scaleproof_pack::report_html::{FailurePage, failure_html};
 use scaleproof_pack::requests_csv;
 use scaleproof_pack::schedule::Load;
@@ -30,7 +31,7 @@ use trial::{Trial, try_once};
 /// The report, for people and for `verify-pack`.
 const MARKDOWN: &str = "failure-test.md";
 /// The same, for programs.
-const JSON: &str = "failure-test.json";
+pub const JSON: &str = "failure-test.json";
 
 /// Runs the command.
 pub fn run(args: &FailureTestArgs) -> Outcome {
@@ -193,7 +194,10 @@ impl Judged<'_> {
         match args.common.format {
             Format::Json => print_out(&self.json(Some(shown(directory)))?),
             Format::Text => {
-                let footing = loaded.footing();
+                let footing = match self.trial.whole.facts.origin {
+                    Origin::Live => loaded.live_footing(),
+                    _ => loaded.footing(),
+                };
                 print_out(&format!("{}\n{footing}pack: {}\n", self.markdown(), directory.display()))
             }
         }

@@ -27,7 +27,8 @@ pub struct Watching {
     /// When the fault is due, and how long after its beginning it is ended.
     pub at: Nanos,
     pub lasts: Nanos,
-    pub inject: Step,
+    /// None where the clients themselves make the fault.
+    pub inject: Option<Step>,
     pub restore: Option<Step>,
     pub failure: Option<CommandError>,
     /// When the run began.
@@ -39,7 +40,7 @@ impl Watching {
     pub fn new(
         analyzer: Analyzer,
         (at, lasts): (Nanos, Nanos),
-        inject: Step,
+        inject: Option<Step>,
         restore: Option<Step>,
     ) -> Watching {
         Watching {
@@ -60,11 +61,13 @@ impl Watching {
     }
 
     fn commands(&mut self, now: Nanos) -> Result<(), CommandError> {
-        if now >= self.at {
-            self.inject.begin(now);
+        if let Some(inject) = &mut self.inject {
+            if now >= self.at {
+                inject.begin(now);
+            }
+            inject.check()?;
         }
-        self.inject.check()?;
-        let ends = self.inject.begun().map(|begun| begun + self.lasts);
+        let ends = self.begun(now).map(|begun| begun + self.lasts);
         if let Some(restore) = &mut self.restore {
             if ends.is_some_and(|ends| now >= ends) {
                 restore.begin(now);
@@ -74,12 +77,21 @@ impl Watching {
         Ok(())
     }
 
+    /// When the fault began, if it did by `now`. Clients that make it themselves do so on time.
+    pub fn begun(&self, now: Nanos) -> Option<Nanos> {
+        match &self.inject {
+            Some(inject) => inject.begun(),
+            None => Some(self.at).filter(|&at| at <= now),
+        }
+    }
+
     /// After the run: no fault is left behind, and both commands went well.
     pub fn finish(&mut self, now: Nanos) -> Result<(), CommandError> {
         self.line.end();
-        let injected = self.inject.finish();
+        let injected = self.inject.as_mut().map_or(Ok(()), Step::finish);
+        let begun = self.begun(now).is_some();
         let restored = match &mut self.restore {
-            Some(restore) if self.inject.begun().is_some() => {
+            Some(restore) if begun => {
                 restore.begin(now);
                 restore.finish()
             }
@@ -98,8 +110,11 @@ impl Watching {
             moments.extend(restored.map(|at| note(at, replica, What::Cleared)));
             let Some((gone, back)) = silence(&self.rows, replica, at) else { continue };
             moments.extend(back.map(|back| note(back, replica, What::Ready)));
+            if !client_routes && fault.is_failure {
+                moments.extend(self.taken_out(replica, gone, back));
+            }
             if !client_routes {
-                moments.extend(self.behind_a_router(replica, gone, back));
+                moments.extend(back.and_then(|back| self.taken_in(replica, back)));
             }
         }
         if client_routes {
@@ -114,9 +129,8 @@ impl Watching {
         moments
     }
 
-    /// What a router between does shows only from outside: it has removed a silent replica once no more attempts fail, and
-    /// taken it in again once tokens come out of it.
-    fn behind_a_router(&self, replica: u32, gone: Nanos, back: Option<Nanos>) -> Vec<Moment> {
+    /// What a router between does shows only from outside: it has removed a silent replica once no more attempts fail.
+    fn taken_out(&self, replica: u32, gone: Nanos, back: Option<Nanos>) -> [Moment; 2] {
         let until = back.unwrap_or(Nanos(u64::MAX));
         let failed = |record: &&Record| {
             matches!(record.outcome, Outcome::Lost | Outcome::Error)
@@ -125,15 +139,18 @@ impl Watching {
         };
         let last = self.records.iter().filter(failed).map(|record| record.ended).max();
         let note = |at, what| Moment { at, replica: Some(replica), what };
-        let mut moments = vec![
+        [
             note(gone, What::Detected(Sign::StaleMetrics)),
             note(last.unwrap_or(gone), What::Removed(Sign::StaleMetrics)),
-        ];
-        let own = || self.rows.iter().filter(|row| row.replica == replica && row.at >= until);
+        ]
+    }
+
+    /// ... and taken it in once tokens come out of it.
+    fn taken_in(&self, replica: u32, back: Nanos) -> Option<Moment> {
+        let own = || self.rows.iter().filter(|row| row.replica == replica && row.at >= back);
         let first = own().next().map_or(0, |row| row.generation_tokens);
-        let works = own().find(|row| row.running > 0 || row.generation_tokens > first);
-        moments.extend(works.map(|row| note(row.at, What::Readmitted)));
-        moments
+        let works = own().find(|row| row.running > 0 || row.generation_tokens > first)?;
+        Some(Moment { at: works.at, replica: Some(replica), what: What::Readmitted })
     }
 }
 

@@ -23,6 +23,9 @@ pub struct LiveArgs {
     /// Which independent repeat of the schedule; 0 is the manifest's own
     #[arg(long, default_value_t = 0, value_parser = seed)]
     pub run: u64,
+    /// So many independent repeats of each point, from --run on
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub repeats: u64,
     /// The clients of a closed loop begin spread over so many seconds
     #[arg(long, value_name = "S", default_value_t = 0.0, value_parser = crate::args::seconds)]
     pub ramp_s: f64,
@@ -64,7 +67,7 @@ pub struct TargetArgs {
     pub model: Option<String>,
     /// Who chooses among several targets [default: the scenario's]
     #[arg(long, value_name = "ROUTER", value_parser = router)]
-    pub router: Option<RouterPolicy>,
+    pub router: Option<RouterArg>,
     /// A file with the bearer token
     #[arg(long, value_name = "FILE", conflicts_with = "token_env")]
     pub token_file: Option<PathBuf>,
@@ -97,9 +100,49 @@ impl From<EndpointArg> for Endpoint {
     }
 }
 
+/// A router as it was typed.
+#[derive(Clone, Debug)]
+pub struct RouterArg {
+    /// What was typed.
+    pub text: String,
+    /// What that is.
+    pub policy: RouterPolicy,
+}
+
 /// A router by its word, or as in scenario.yaml with its parameters: `{policy: weighted, ...}`.
-pub fn router(text: &str) -> Result<RouterPolicy, String> {
+pub fn router(text: &str) -> Result<RouterArg, String> {
     let mapping = if text.contains(':') { text.to_owned() } else { format!("policy: {text}") };
     let document = Document::parse("--router", &mapping).map_err(|faults| faults.to_string())?;
-    document.read(RouterPolicy::read).map_err(|faults| faults.to_string())
+    let policy = document.read(RouterPolicy::read).map_err(|faults| faults.to_string())?;
+    Ok(RouterArg { text: text.to_owned(), policy })
+}
+
+impl TargetArgs {
+    /// Who chooses among several targets.
+    pub fn router_or(&self, of_scenario: RouterPolicy) -> RouterPolicy {
+        self.router.as_ref().map_or(of_scenario, |router| router.policy)
+    }
+
+    /// The same arguments as one types them, the replicas behind `replica_option`.
+    pub fn typed(&self, replica_option: &str) -> Vec<String> {
+        let endpoint = self.endpoint.to_possible_value().map(|value| value.get_name().to_owned());
+        let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
+        let each = |option: &str, values: &[String]| -> Vec<String> {
+            values.iter().flat_map(|value| [option.to_owned(), value.clone()]).collect()
+        };
+        let mut words = each("--target", &self.targets);
+        words.extend(each(replica_option, &self.replicas));
+        for (option, value) in [
+            ("--endpoint", endpoint.filter(|_| self.endpoint != EndpointArg::Completions)),
+            ("--model", self.model.clone()),
+            ("--router", self.router.as_ref().map(|router| router.text.clone())),
+            ("--token-file", path(&self.token_file)),
+            ("--token-env", self.token_env.clone()),
+            ("--ca", path(&self.ca)),
+            ("--vocabulary", self.vocabulary.map(|size| size.to_string())),
+        ] {
+            words.extend(value.into_iter().flat_map(|value| [option.to_owned(), value]));
+        }
+        words
+    }
 }

@@ -5,27 +5,28 @@ mod line;
 pub mod metrics;
 mod point;
 
-pub use args::{EndpointArg, LiveArgs, TargetArgs, router};
+pub use args::{EndpointArg, LiveArgs, RouterArg, TargetArgs, router};
 pub use line::Line;
 pub use point::judge;
 
 use crate::args::Format;
 use crate::args::ScenarioArgs;
+use crate::commands::sweep::{self, Experiment};
 use crate::exit::{CommandError, Outcome};
 use crate::files::read_bytes;
 use crate::input::Loaded;
-use crate::point::{Point, World};
+use crate::point::Point;
 use crate::progress::interrupted;
 use crate::report_text;
 use crate::study::{Study, exit_by_gate, print_out, shown};
 use metrics::ClientMetrics;
 use point::Live;
 use scaleproof_pack::experiment::ExperimentError;
-use scaleproof_pack::report::{Origin, Report, SystemFacts};
+use scaleproof_pack::report::{Report, SystemFacts};
 use scaleproof_pack::schedule::Load;
 use scaleproof_pack::time::Nanos;
 use scaleproof_validate::{
-    Limits, LiveConfig, LiveEngine, Resilience, Routing, Target, TlsConfig, tls_config,
+    GiveUp, Limits, LiveConfig, LiveEngine, Resilience, Routing, Target, TlsConfig, tls_config,
 };
 use serde_json::json;
 use std::sync::Arc;
@@ -48,32 +49,31 @@ pub fn run(args: &LiveArgs) -> Outcome {
     };
     let study = Study::over(&common, "live")?;
     let points = points(args, &study)?;
-    let world = world(args, &study);
     let tuning = Tuning {
         ramp_s: args.ramp_s,
         threads: args.threads,
         max_send_lag_ms: args.max_send_lag_ms,
-        resilience: None,
+        ..Tuning::default()
     };
     let engine = engine(&args.targets, tuning, &study.loaded)?;
     let targets = args.targets.targets.len() as u32;
     let serve = |port| ClientMetrics::serve(port, &study.loaded.manifest, targets);
     let metrics = args.metrics_port.map(serve).transpose()?;
-    let mut live = Live { study, world, engine, metrics };
+    let mut live = Live { study, targets: args.targets.clone(), engine, metrics };
     match points.as_slice() {
         [point] => alone(&mut live, point),
-        _ => sweep(&mut live, &points),
+        _ => several(&mut live, &points),
     }
 }
 
 /// One point, whose pack is the whole pack.
 fn alone(live: &mut Live, point: &Point) -> Outcome {
-    let study = &live.study;
+    let (study, world) = (&live.study, live.world(point));
     if study.resume {
-        point.refuse_another(&study.loaded, &live.world, &study.directory)?;
+        point.refuse_another(&study.loaded, &world, &study.directory)?;
     }
     let directory = study.directory.clone();
-    let result = match study.resumed(point, &live.world, &directory)? {
+    let result = match study.resumed(point, &world, &directory)? {
         Some(result) => result,
         None => live.run(point, &directory)?,
     };
@@ -95,18 +95,18 @@ fn print(study: &Study, report: &Report) -> Result<(), CommandError> {
             serde_json::to_string_pretty(&printed).map_err(CommandError::could_not_run)? + "\n"
         }
         Format::Text => {
-            let seed = study.loaded.manifest.client.request_schedule_seed;
-            format!("{}\nlive; seed {seed}\npack: {}\n", report_text::text(report), study.directory.display())
+            let footing = study.loaded.live_footing();
+            format!("{}\n{footing}pack: {}\n", report_text::text(report), study.directory.display())
         }
     };
     print_out(&text)
 }
 
 /// Several points, one after the other, each with its pack.
-fn sweep(live: &mut Live, points: &[Point]) -> Outcome {
+fn several(live: &mut Live, points: &[Point]) -> Outcome {
     for point in points {
         let directory = live.study.point_directory(point);
-        let result = match live.study.resumed(point, &live.world, &directory)? {
+        let result = match live.study.resumed(point, &live.world(point), &directory)? {
             Some(result) => result,
             None => live.run(point, &directory)?,
         };
@@ -120,23 +120,32 @@ fn sweep(live: &mut Live, points: &[Point]) -> Outcome {
             return Err(interruption(&format!("the points finished until then are valid, under {place}")));
         }
     }
+    let experiments = experiments(&mut live.study);
     let study = &live.study;
-    let of = |open: bool| -> Vec<usize> {
-        let is_open = |i: &usize| matches!(study.results[*i].point.load, Load::Open { .. });
-        (0..study.results.len()).filter(|i| is_open(i) == open).collect()
-    };
-    let mut experiments = Vec::new();
-    if !of(true).is_empty() {
-        let grid = of(true);
-        let found = super::sweep::judge(study, &grid);
-        experiments.push(super::sweep::open_experiment(study, &grid, found));
-    }
-    if !of(false).is_empty() {
-        experiments.push(super::sweep::closed_experiment(study, &of(false)));
-    }
-    let exit = super::sweep::publish(study, "live", &experiments)?;
+    let exit = sweep::publish(study, "live", &experiments)?;
     let reports: Vec<&Report> = study.results.iter().map(|result| &result.report).collect();
     exit_of(&reports, exit == crate::exit::Exit::Passed)
+}
+
+/// An experiment of each cache state and way to drive the load.
+fn experiments(study: &mut Study) -> Vec<Experiment> {
+    let mut states: Vec<bool> = study.results.iter().map(|result| result.point.shared_prefixes).collect();
+    states.dedup();
+    let mut experiments = Vec::new();
+    for shared_prefixes in states {
+        study.shared_prefixes = shared_prefixes;
+        let (open, closed): (Vec<usize>, Vec<usize>) = (0..study.results.len())
+            .filter(|&i| study.results[i].point.shared_prefixes == shared_prefixes)
+            .partition(|&i| matches!(study.results[i].point.load, Load::Open { .. }));
+        if !open.is_empty() {
+            let found = sweep::judge(study, &open);
+            experiments.push(sweep::open_experiment(study, &open, found));
+        }
+        if !closed.is_empty() {
+            experiments.push(sweep::closed_experiment(study, &closed));
+        }
+    }
+    experiments
 }
 
 /// An invalid run proves nothing, whatever its gates say.
@@ -162,11 +171,17 @@ fn points(args: &LiveArgs, study: &Study) -> Result<Vec<Point>, CommandError> {
     }
     let open = rates.into_iter().map(|rps| Load::Open { rps });
     let closed = args.concurrency.iter().map(|&concurrency| Load::Closed { concurrency });
+    let loads: Vec<Load> = open.chain(closed).collect();
+    let states = study.cache_states(&args.source.cache);
     let mut points: Vec<Point> = Vec::new();
-    for load in open.chain(closed) {
-        let point = Point { load, ..study.at_rate(1.0, args.run, None) };
-        if !points.contains(&point) {
-            points.push(point);
+    for (shared_prefixes, load) in
+        states.iter().flat_map(|&state| loads.iter().map(move |&load| (state, load)))
+    {
+        for run in (0..args.repeats).map(|repeat| args.run.saturating_add(repeat)) {
+            let point = Point { load, shared_prefixes, ..study.at_rate(1.0, run, None) };
+            if !points.contains(&point) {
+                points.push(point);
+            }
         }
     }
     if points.is_empty() {
@@ -175,23 +190,18 @@ fn points(args: &LiveArgs, study: &Study) -> Result<Vec<Point>, CommandError> {
     Ok(points)
 }
 
-/// What the reports say of where the points run.
-fn world(args: &LiveArgs, study: &Study) -> World {
-    World { origin: Origin::Live, system: system_facts(&args.targets, &study.loaded, study.shared_prefixes) }
-}
-
 /// What a report says of the targets.
 pub fn system_facts(targets: &TargetArgs, loaded: &Loaded, shared_prefixes: bool) -> SystemFacts {
     let replicas = loaded.manifest.engine.placement.replicas;
     let router = match targets.targets.len() {
         1 => "of the target".to_owned(),
-        _ => targets.router.unwrap_or(loaded.scenario.router.policy).word().to_owned(),
+        _ => targets.router_or(loaded.scenario.router.policy).word().to_owned(),
     };
     SystemFacts { router, profile: None, ..loaded.system_facts(replicas, shared_prefixes) }
 }
 
 /// How the load generator works, where the defaults do not do.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Tuning {
     /// The clients of a closed loop begin spread over so many seconds.
     pub ramp_s: f64,
@@ -201,13 +211,17 @@ pub struct Tuning {
     pub max_send_lag_ms: Option<f64>,
     /// What is done about targets that fail.
     pub resilience: Option<Resilience>,
+    /// Replicas that are not there when a run begins.
+    pub absent: Vec<u32>,
+    /// Clients that give up together.
+    pub give_up: Option<GiveUp>,
 }
 
 /// The targets, ready to run the scenario's schedules.
 pub fn engine(targets: &TargetArgs, tuning: Tuning, loaded: &Loaded) -> Result<LiveEngine, CommandError> {
     let (client, scenario) = (&loaded.manifest.client, &loaded.scenario);
     let routing = Routing {
-        policy: targets.router.unwrap_or(scenario.router.policy),
+        policy: targets.router_or(scenario.router.policy),
         poll_interval: scenario.router.poll_interval,
     };
     let served_at = addresses("--target", &targets.targets)?;
@@ -234,14 +248,16 @@ pub fn engine(targets: &TargetArgs, tuning: Tuning, loaded: &Loaded) -> Result<L
         routing,
         threads: tuning.threads.map_or((cores / 2).clamp(1, THREADS_MAX), usize::from),
         vocabulary: targets.vocabulary,
-        limits: Limits { send_lag_p99_ms: send_lag_limit(tuning, loaded), ..Limits::default() },
+        limits: Limits { send_lag_p99_ms: send_lag_limit(&tuning, loaded), ..Limits::default() },
         resilience: tuning.resilience,
+        absent: tuning.absent,
+        give_up: tuning.give_up,
     };
     LiveEngine::new(config, client.request_schedule_seed)
         .map_err(|ExperimentError(error)| CommandError::bad_input(error))
 }
 
-fn send_lag_limit(tuning: Tuning, loaded: &Loaded) -> f64 {
+fn send_lag_limit(tuning: &Tuning, loaded: &Loaded) -> f64 {
     let cutoffs = loaded.manifest.classes.iter().map(|class| class.request_ttft_cutoff_ms);
     let smallest = cutoffs.fold(f64::INFINITY, f64::min);
     tuning.max_send_lag_ms.unwrap_or(SEND_LAG_MS.max(SEND_LAG_SHARE * smallest))

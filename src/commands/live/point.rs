@@ -2,6 +2,7 @@
 
 use super::line::Line;
 use super::metrics::ClientMetrics;
+use super::{TargetArgs, system_facts};
 use crate::exit::CommandError;
 use crate::files::unwritable;
 use crate::pack_writer::{PackWriter, write_point};
@@ -12,7 +13,7 @@ use crate::study::Study;
 use scaleproof_pack::analyze::{Analyzer, Stated};
 use scaleproof_pack::experiment::{Experiment, Observer};
 use scaleproof_pack::record::Record;
-use scaleproof_pack::report::{Check, Gate, GateValue, Report, RunFacts};
+use scaleproof_pack::report::{Origin, Report, RunFacts};
 use scaleproof_pack::schedule::Schedule;
 use scaleproof_pack::time::Nanos;
 use scaleproof_pack::timeline::TimelineRow;
@@ -27,7 +28,7 @@ pub struct Live {
     /// The scenario and its pack.
     pub study: Study,
     /// What the reports say of the targets.
-    pub world: World,
+    pub targets: TargetArgs,
     /// The targets.
     pub engine: LiveEngine,
     /// The client's own metrics, where they are served.
@@ -35,6 +36,12 @@ pub struct Live {
 }
 
 impl Live {
+    /// Where a point runs.
+    pub fn world(&self, point: &Point) -> World {
+        let system = system_facts(&self.targets, &self.study.loaded, point.shared_prefixes);
+        World { origin: Origin::Live, system }
+    }
+
     /// Runs a point and writes its pack to `directory`.
     pub fn run(&mut self, point: &Point, directory: &Path) -> Result<PointResult, CommandError> {
         self.engine.prepare().map_err(CommandError::could_not_run)?;
@@ -58,7 +65,7 @@ impl Live {
         recorder.line.end();
         recorder.writer.finish()?;
         let run = run.map_err(CommandError::could_not_run)?;
-        let facts = RunFacts { complete: !run.stopped, ..point.facts_in(&self.world, &schedule) };
+        let facts = RunFacts { complete: !run.stopped, ..point.facts_in(&self.world(point), &schedule) };
         let mut report = recorder.analyzer.finish(facts, Stated::default());
         let block_size = run.block_size.unwrap_or(loaded.scenario.scheduler.block_size);
         judge(&mut report, &schedule, &recorder.samples, &run, block_size);
@@ -83,19 +90,9 @@ pub fn judge(
     if run.stopped {
         report.warnings.push(STOPPED.to_owned());
     }
-    let invalid: Vec<String> = run.checks.iter().filter_map(Check::failure).collect();
-    report.warnings.extend(invalid.iter().map(|why| format!("the run is invalid: {why}")));
-    let failed = invalid.len() as u64;
-    report.gates.push(Gate {
-        name: "self_checks".to_owned(),
-        observed: GateValue::Count(failed),
-        relation: "<=".to_owned(),
-        required: GateValue::Count(0),
-        pass: failed == 0,
-    });
-    report.capacity_gate_pass &= failed == 0;
-    report.checks = Some(run.checks.clone());
-    report.invalid = Some(invalid);
+    report.take_checks(run.checks.clone());
+    let invalid = report.invalid.iter().flatten().map(|why| format!("the run is invalid: {why}"));
+    report.warnings.extend(invalid.collect::<Vec<_>>());
 }
 
 /// Judges and writes attempts as they end.

@@ -37,28 +37,34 @@ impl Scaling {
     }
 }
 
+/// The division.
+pub fn arithmetic_text(plan: &Plan) -> String {
+    let mut text = format!(
+        "peak {} requests/s: {} per replica x {} utilization -> ceil({} / {:.3}) = {}, {}\n",
+        plan.peak_rps,
+        plan.capacity_per_replica_rps,
+        plan.target_utilization,
+        plan.peak_rps,
+        plan.capacity_per_replica_rps * plan.target_utilization,
+        counted(plan.required_replicas.into(), "replica"),
+        counted(plan.required_gpus.into(), "GPU")
+    );
+    if plan.spare_replicas > 0 {
+        text += &format!(
+            "with {} spare: {}, {}\n",
+            plan.spare_replicas,
+            counted(plan.planned_replicas.into(), "replica"),
+            counted(plan.planned_gpus.into(), "GPU")
+        );
+    }
+    text
+}
+
 impl PeakPlan {
     /// The arithmetic and what the simulation says of it.
     pub fn text(&self) -> String {
         let plan = &self.arithmetic;
-        let mut text = format!(
-            "peak {} requests/s: {} per replica x {} utilization -> ceil({} / {:.3}) = {}, {}\n",
-            plan.peak_rps,
-            plan.capacity_per_replica_rps,
-            plan.target_utilization,
-            plan.peak_rps,
-            plan.capacity_per_replica_rps * plan.target_utilization,
-            counted(plan.required_replicas.into(), "replica"),
-            counted(plan.required_gpus.into(), "GPU")
-        );
-        if plan.spare_replicas > 0 {
-            text += &format!(
-                "with {} spare: {}, {}\n",
-                plan.spare_replicas,
-                counted(plan.planned_replicas.into(), "replica"),
-                counted(plan.planned_gpus.into(), "GPU")
-            );
-        }
+        let mut text = arithmetic_text(plan);
         text += &self.at_peak.text("simulated at the peak");
         text += &self.after_loss.as_ref().map_or_else(
             || "after a loss: no replica is left\n".to_owned(),

@@ -1,6 +1,7 @@
 //! The arguments of `reproduce`.
 
 use crate::args::rate;
+use crate::commands::failure_test::args::LiveFaultArgs;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -24,10 +25,13 @@ pub struct ReproduceArgs {
     /// Peak to plan for, in requests per second [default: 1.5 times the highest rate that passes]
     #[arg(long, value_name = "R", allow_negative_numbers = true, value_parser = rate)]
     pub peak: Option<f64>,
-    /// Offered rate of the failure test [default: the tested rate below the highest that passes, if there is one]
+    /// Offered rate of the failure test, which kills replica 0 [default: the tested rate below the highest that passes,
+    /// if there is one]
     #[arg(long, value_name = "R", allow_negative_numbers = true, value_parser = rate)]
     pub failure_rate: Option<f64>,
     /// Threads to use [default: all cores]. Results are the same for any number
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", conflicts_with = "live", value_parser = clap::value_parser!(u16).range(1..))]
     pub threads: Option<u16>,
+    #[command(flatten)]
+    pub live: LiveFaultArgs,
 }

@@ -102,6 +102,10 @@ fn talk(
             let _ = write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{body}");
             continue;
         }
+        if line.contains("/health") {
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+            continue;
+        }
         if !line.contains("completions") {
             let _ = stream.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n");
             continue;
@@ -234,6 +238,8 @@ pub fn config(targets: Vec<Target>) -> LiveConfig {
         vocabulary: Some(4096),
         limits: Limits::default(),
         resilience: None,
+        absent: Vec::new(),
+        give_up: None,
     }
 }
 
