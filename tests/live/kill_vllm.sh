@@ -6,57 +6,16 @@
 set -euo pipefail
 root=$(realpath "${1:?usage: kill_vllm.sh DIR SCALEPROOF OUT}")
 scaleproof=$(realpath "$2")
-out=$3
+mkdir -p "$3"
+out=$(realpath "$3")
 here=$(cd "$(dirname "$0")" && pwd)
 port=${PORT:-8100} rate=${RATE:-2} requests=${REQUESTS:-360}
-front=$((port + 50))
-mkdir -p "$out/scenario"
-out=$(realpath "$out")
-
-# The scenario of this engine for two replicas, long enough for the recovery.
+. "$here/with_two_engines.sh"
+# Long enough for the recovery.
 short=$((requests * 7 / 10))
-sed -e 's/dp: 1, replicas: 1, gpus: 1/dp: 2, replicas: 2, gpus: 2/' \
-  -e "s/initial_scheduled_requests: .*/initial_scheduled_requests: $requests/" \
+sed -i -e "s/initial_scheduled_requests: .*/initial_scheduled_requests: $requests/" \
   -e "s/class_schedule_counts: .*/class_schedule_counts: {short: $short, long: $((requests - short))}/" \
-  "$here/../../scenarios/live-tiny/workload-manifest.yaml" >"$out/scenario/workload-manifest.yaml"
-sed "s|../../models|$here/../../models|" "$here/../../scenarios/live-tiny/scenario.yaml" >"$out/scenario/scenario.yaml"
-
-# supervise NUMBER: a replica on the core of its number, started again whenever it ends. Its id is left for the fault.
-supervise() {
-  trap 'kill $engine; exit 0' TERM
-  while :; do
-    "$here/serve.sh" "$root" tiny $((port + $1)) "$1" >>"$out/engine-$1.log" 2>&1 &
-    engine=$!
-    echo $engine >"$out/engine-$1.pid"
-    wait $engine || true
-    echo "$(date -u +%T) replica $1 ended" >>"$out/supervisor.log"
-  done
-}
-supervise 0 &
-first=$!
-supervise 1 &
-second=$!
-router=
-stop() {
-  kill $first $second $router 2>/dev/null || true
-  wait || true
-}
-trap stop EXIT
-
-# until_up URL PATH
-until_up() {
-  for _ in $(seq 180); do
-    curl -sf "$1$2" >/dev/null && return
-    sleep 1
-  done
-  echo "$1 does not answer: see the logs in $out"
-  exit 1
-}
-replicas=("http://127.0.0.1:$port" "http://127.0.0.1:$((port + 1))")
-for url in "${replicas[@]}"; do until_up "$url" /health; done
-"$here/router.sh" "$root" "$front" round_robin "${replicas[@]}" >"$out/router.log" 2>&1 &
-router=$!
-until_up "http://127.0.0.1:$front" /v1/models
+  "$out/scenario/workload-manifest.yaml"
 
 code=0
 "$scaleproof" failure-test "$out/scenario" --live --target "http://127.0.0.1:$front" \
