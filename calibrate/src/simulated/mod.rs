@@ -13,7 +13,7 @@ use client::{Client, Stamps, Tokens};
 use scaleproof_pack::chance::Stream;
 use scaleproof_pack::experiment::{EngineFacts, Experiment, ExperimentError, Observer, RunCheck};
 use scaleproof_pack::manifest::Manifest;
-use scaleproof_pack::schedule::Schedule;
+use scaleproof_pack::schedule::{Load, Schedule};
 use scaleproof_pack::workload::Enough;
 use scaleproof_policy::{Fleet, RouteRequest, Router};
 use scaleproof_sim::engine::vllm::VllmScheduler;
@@ -125,7 +125,8 @@ impl Experiment for SimulatedEngine {
             Box::new(VllmScheduler::grouping(&self.scheduler).expect("the settings were checked"))
         };
         let mut policies = Policies::of(&config);
-        if self.quirks.pinned > 0.0 {
+        // A closed loop, as a reference point is, has about one request in flight for each replica, whoever serves it.
+        if self.quirks.pinned > 0.0 && matches!(schedule.load, Load::Open { .. }) {
             policies.router =
                 Box::new(Pinning { share: self.quirks.pinned, chosen: 0, others: policies.router });
         }

@@ -30,7 +30,7 @@ pub struct Quirks {
     pub drift_per_run: f64,
     /// Before each answer.
     pub network_ms: f64,
-    /// Share of the requests that its router always sends to the first replica.
+    /// Share of an open loop's requests that its router always sends to the first replica.
     pub pinned: f64,
     /// Whether it is seen through one address: whom its router chose is not known.
     pub one_target: bool,

@@ -15,17 +15,21 @@ impl Observer for Kept {
     }
 }
 
-fn schedule() -> Schedule {
+fn list(gap_s: Option<f64>) -> Builder {
     let mut list = Builder::default();
-    for _ in 0..40 {
-        list.add(None, (300, 20), &[]).unwrap();
+    for i in 0..40 {
+        list.add(gap_s.map(|gap_s| gap_s * f64::from(i)), (300, 20), &[]).unwrap();
     }
-    list.closed(3)
+    list
 }
 
-fn run(mut simulated: SimulatedEngine) -> Vec<Record> {
+fn run(simulated: SimulatedEngine) -> Vec<Record> {
+    run_on(simulated, &list(None).closed(3))
+}
+
+fn run_on(mut simulated: SimulatedEngine, schedule: &Schedule) -> Vec<Record> {
     let mut kept = Kept::default();
-    simulated.run(&schedule(), Enough { successes: 0, max_requests: 0 }, &mut kept).unwrap();
+    simulated.run(schedule, Enough { successes: 0, max_requests: 0 }, &mut kept).unwrap();
     kept.0
 }
 
@@ -88,17 +92,19 @@ fn noise_moves_the_times_and_repeats_by_its_seed() {
 
 #[test]
 fn a_pinning_router_keeps_to_its_share_and_one_target_hides_it() {
-    let fleet = |quirks| {
+    let run = |quirks: Quirks, schedule: &Schedule| {
         let mut simulated = SimulatedEngine::alone(engine(), quirks);
         (simulated.config.replicas, simulated.facts.replicas) = (4, if quirks.one_target { 1 } else { 4 });
-        simulated
+        run_on(simulated, schedule)
     };
+    let open = list(Some(0.1)).open(10.0);
     let on_first = |records: &[Record]| records.iter().filter(|record| record.replica == Some(0)).count();
     let pinned = Quirks { pinned: 0.75, ..Quirks::default() };
-    let (usual, bent) = (run(fleet(Quirks::default())), run(fleet(pinned)));
+    let (usual, bent) = (run(Quirks::default(), &open), run(pinned, &open));
     assert_eq!(on_first(&usual), 10, "round robin");
     // Thirty of forty, and of the others those that come round to it.
     assert!((30..35).contains(&on_first(&bent)), "{}", on_first(&bent));
-    let hidden = run(fleet(Quirks { one_target: true, ..pinned }));
+    assert_eq!(on_first(&run(pinned, &list(None).closed(4))), 10, "no open loop");
+    let hidden = run(Quirks { one_target: true, ..pinned }, &open);
     assert!(hidden.iter().all(|record| record.replica.is_none()));
 }
