@@ -135,7 +135,8 @@ fn what_cannot_be_is_refused_with_the_reason() {
     predict(&place, "--gpu h100 --model llama-3.1-70b").refuses(&["does not fit: found -", "raise --tp"]);
     predict(&place, "--gpu rtx-4090 --model llama-3.1-8b --max-model-len 131072")
         .refuses(&["max_model_len: found 131072", "which the KV cache holds"]);
-    predict(&place, "--gpu h100 --model llama-3.1-8b --max-model-len 1").refuses(&["1 is not in 2.."]);
+    predict(&place, "--gpu h100 --model llama-3.1-8b --max-model-len 1")
+        .refuses(&["found 1; expected at least 2"]);
     predict(&place, "--gpu h100 --model llama-3.1-8b --max-num-batched-tokens 64")
         .refuses(&["max_num_batched_tokens: found 64"]);
 }

@@ -186,15 +186,21 @@ impl Problem<'_> {
         Ok(DVector::from_vec(residuals))
     }
 
-    /// Central differences, a column a factor.
-    fn jacobian(&self, z: &DVector<f64>) -> Result<DMatrix<f64>, PosteriorError> {
+    /// Central differences about `z`, whose residuals are `here`; a column a factor. Where one side is below the hardware's
+    /// bound, the difference to the other.
+    fn jacobian(&self, z: &DVector<f64>, here: &DVector<f64>) -> Result<DMatrix<f64>, PosteriorError> {
         let column = |i: usize| {
-            let mut moved = z.clone();
-            moved[i] += STEP;
-            let above = self.residuals(&moved)?;
-            moved[i] -= 2.0 * STEP;
-            let below = self.residuals(&moved)?;
-            Ok((above - below) / (2.0 * STEP))
+            let at = |step: f64| {
+                let mut moved = z.clone();
+                moved[i] += step;
+                self.residuals(&moved)
+            };
+            match (at(STEP), at(-STEP)) {
+                (Ok(above), Ok(below)) => Ok((above - below) / (2.0 * STEP)),
+                (Ok(above), Err(_)) => Ok((above - here) / STEP),
+                (Err(_), Ok(below)) => Ok((here - below) / STEP),
+                (Err(error), Err(_)) => Err(error),
+            }
         };
         let columns: Result<Vec<DVector<f64>>, PosteriorError> =
             (0..z.len()).into_par_iter().map(column).collect();
@@ -206,7 +212,7 @@ impl Problem<'_> {
         let mut residuals = self.residuals(&z)?;
         let mut evaluations = 1;
         let mut damping = 1e-2;
-        let mut jacobian = self.jacobian(&z)?;
+        let mut jacobian = self.jacobian(&z, &residuals)?;
         for _ in 0..ROUNDS {
             evaluations += 2 * z.len() + 1;
             let before = residuals.norm_squared();
@@ -227,7 +233,7 @@ impl Problem<'_> {
             let gained = before - after.norm_squared();
             (z, residuals) = (next, after);
             damping = (damping / 5.0).max(1e-6);
-            jacobian = self.jacobian(&z)?;
+            jacobian = self.jacobian(&z, &residuals)?;
             if gained < ENOUGH * before {
                 break;
             }

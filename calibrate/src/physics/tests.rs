@@ -46,8 +46,8 @@ fn every_gpu_has_a_prior_that_no_physics_forbids() {
     assert_eq!(made, 24);
 }
 
-/// More GPUs make no step slower, and FP8 none slower than BF16 but by what its quantization costs where launches
-/// are all there is: on the GPUs that were measured as on a faster one.
+/// More GPUs make no step slower, on the GPUs that were measured as on a faster one; nor does FP8, from batches on that are
+/// more than launches and half-filled tiles.
 #[test]
 fn costs_of_launches_are_plausible_at_any_degree() {
     let knots = |gpu, tp, precision| {
@@ -71,8 +71,8 @@ fn costs_of_launches_are_plausible_at_any_degree() {
         let (bf16, fp8) = (knots("b200", tp, Precision::Bf16), knots("b200", tp, Precision::Fp8));
         for &(tokens, fp8_us) in &fp8.batch_token_knots {
             let known = bf16.batch_token_knots.iter().find(|(known, _)| known.total_cmp(&tokens).is_eq());
-            let Some(&(_, bf16_us)) = known else { continue };
-            assert!(fp8_us < 1.05 * bf16_us, "TP{tp}, {tokens} tokens: {fp8_us} in FP8, {bf16_us} in BF16");
+            let Some(&(_, bf16_us)) = known.filter(|_| tokens >= 512.0) else { continue };
+            assert!(fp8_us < bf16_us, "TP{tp}, {tokens} tokens: {fp8_us} in FP8, {bf16_us} in BF16");
         }
     }
 }

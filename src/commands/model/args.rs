@@ -105,7 +105,7 @@ pub struct MemoryArgs {
     #[arg(long, value_name = "N", requires = "gpu")]
     pub max_num_seqs: Option<u32>,
     /// Longest request that must fit, in tokens: prompt and answer
-    #[arg(long, value_name = "N", requires = "gpu", value_parser = clap::value_parser!(u32).range(2..))]
+    #[arg(long, value_name = "N", requires = "gpu", value_parser = context)]
     pub max_model_len: Option<u32>,
     /// Memory set aside for CUDA graphs, in GiB: vLLM's estimate from 0.21 on, which its log says [default: 0]
     #[arg(long, value_name = "GIB", requires = "gpu", allow_negative_numbers = true, value_parser = gib)]
@@ -271,6 +271,17 @@ pub struct ListArgs {
     /// How to print it
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
+}
+
+/// The length of a request.
+fn context(text: &str) -> Result<u32, String> {
+    match text.parse::<u32>() {
+        Ok(tokens) if tokens >= 2 => Ok(tokens),
+        Ok(tokens) => {
+            Err(format!("found {tokens}; expected at least 2, a token of the prompt and one of the answer"))
+        }
+        Err(_) => Err("expected a whole number of tokens".to_owned()),
+    }
 }
 
 /// An amount of memory.
