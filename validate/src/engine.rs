@@ -85,7 +85,7 @@ impl LiveEngine {
     pub fn new(config: LiveConfig, salt: u64) -> Result<LiveEngine, ExperimentError> {
         if config.first_target().is_none() {
             return Err(failed(
-                "no target: expected at least one address to send requests to, where somebody is from the beginning",
+                "no target: found none that is there from the beginning; expected an address to send requests to",
             ));
         }
         let authorization = config.token.as_deref().map(bearer).transpose()?;
