@@ -17,7 +17,8 @@ use scaleproof_sim::engine::block_pool::{BlockPool, Hit, Holding};
 use scaleproof_sim::engine::token_chain::TokenChain;
 use scaleproof_sim::engine::vllm::VllmScheduler;
 use scaleproof_sim::engine::{Batch, BatchScheduler, EngineConfig, EngineRequest, Sample};
-use scaleproof_sim::event::{Event, EventQueue};
+use scaleproof_sim::event::{Event, EventQueue, StepEnd};
+use std::cmp::Reverse;
 
 fn main() {
     divan::main();
@@ -99,16 +100,22 @@ fn scheduler_decode_step(bencher: Bencher<'_, '_>, grouping: bool) {
     });
 }
 
-/// An event in, an event out, beside so many others.
+/// An event in, an event out, beside so many others and as many ends of steps.
 #[divan::bench(args = [4, 1000])]
 fn event_queue(bencher: Bencher<'_, '_>, pending: u32) {
-    let mut queue = EventQueue::default();
-    (0..pending).for_each(|replica| {
-        queue.push(Nanos(u64::from(replica) * 7919), Event::StepEnded { replica, start: 0 })
-    });
+    let mut queue = EventQueue::new(pending);
+    let end = |at| Some(StepEnd { at, launched: at, began: Reverse(Nanos::ZERO), turn: 0 });
+    for replica in 0..pending {
+        queue.set_step_end(replica, end(Nanos(u64::from(replica) * 7919)));
+        queue.push(Nanos(u64::from(replica) * 6007), Event::Sample);
+    }
     bencher.bench_local(|| {
         let (now, event) = queue.pop().unwrap();
-        queue.push(now + Nanos(20_000_000 + now.0 % 1009), event);
+        let later = now + Nanos(20_000_000 + now.0 % 1009);
+        match event {
+            Event::StepEnded(replica) => queue.set_step_end(replica, end(later)),
+            other => queue.push(later, other),
+        }
     });
 }
 

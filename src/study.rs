@@ -1,5 +1,9 @@
 //! A study: several operating points in one pack.
 
+mod searches;
+
+pub use searches::Search;
+
 use crate::args::{Cache, Format, ScenarioArgs};
 use crate::exit::{CommandError, Exit, Outcome};
 use crate::files::{self, OutputDirectory, Pending, unwritable};
@@ -136,18 +140,18 @@ impl Study {
         let obtain = |point: &Point| {
             if interrupted() { Ok(None) } else { self.obtain(point, &progress).map(Some) }
         };
-        let done: Result<Vec<Option<PointResult>>, CommandError> =
-            new.par_iter().with_max_len(1).map(obtain).collect();
+        // The longest first, each to the next core that is free: none is left alone with a long one at the end.
+        let mut order: Vec<usize> = (0..new.len()).collect();
+        order.sort_by(|&a, &b| self.cost(&new[b]).total_cmp(&self.cost(&new[a])));
+        let done: Result<Vec<(usize, Option<PointResult>)>, CommandError> =
+            order.into_iter().par_bridge().map(|place| Ok((place, obtain(&new[place])?))).collect();
         drop(progress);
+        let mut done = done?;
+        done.sort_by_key(|&(place, _)| place);
+        let done = done.into_iter().filter_map(|(_, result)| result);
         // A point that was stopped has its own pack, but its numbers are not the point's.
-        self.results.extend(done?.into_iter().flatten().filter(|result| result.report.facts.complete));
-        if interrupted() {
-            self.write_summary()?;
-            return Err(CommandError::could_not_run(format!(
-                "interrupted: found a request to stop; the points finished until then are valid, under {}",
-                self.directory.display()
-            )));
-        }
+        self.results.extend(done.filter(|result| result.report.facts.complete));
+        self.refuse_interrupted()?;
         let mut indices = Vec::new();
         for point in points {
             let index = self.position(point);
@@ -156,6 +160,28 @@ impl Study {
         }
         self.refuse_outside(indices.iter().map(|&index| &self.results[index]))?;
         Ok(indices)
+    }
+
+    /// The end of a command that was asked to stop among its points.
+    fn refuse_interrupted(&self) -> Result<(), CommandError> {
+        if !interrupted() {
+            return Ok(());
+        }
+        self.write_summary()?;
+        Err(CommandError::could_not_run(format!(
+            "interrupted: found a request to stop; the points finished until then are valid, under {}",
+            self.directory.display()
+        )))
+    }
+
+    /// About how long the simulation of a point takes beside others: it grows with the attempts, and with the steps, of
+    /// which there are the more the fewer requests share one.
+    fn cost(&self, point: &Point) -> f64 {
+        let level = match point.load {
+            Load::Open { rps } => rps,
+            Load::Closed { concurrency } => f64::from(concurrency),
+        };
+        self.expected_attempts(point) as f64 * (1.0 + f64::from(point.replicas) / level)
     }
 
     /// With --strict, refuses results outside the profile's validity region, and leaves none of the packs that this

@@ -55,12 +55,13 @@ impl Hopeless {
         }
     }
 
-    /// Takes an attempt. Warm-up does not count.
+    /// Takes an attempt. Warm-up does not count, nor what ends after the run has failed: when the caller asks makes no
+    /// difference.
     ///
     /// # Panics
     /// If the record's class is not one of the manifest's.
     pub fn push(&mut self, record: &Record) {
-        if record.warmup {
+        if record.warmup || self.has_failed() {
             return;
         }
         self.ended += 1;
@@ -85,6 +86,11 @@ impl Hopeless {
         let requests = self.classes.iter().map(|class| class.scheduled).sum();
         let classes = self.classes.iter().map(|c| ratio(c.missed, c.succeeded, c.missed_max, c.scheduled));
         classes.fold(ratio(self.failed, self.ended, self.failed_max, requests), f64::max)
+    }
+
+    fn has_failed(&self) -> bool {
+        self.failed as f64 > self.failed_max
+            || self.classes.iter().any(|class| class.missed as f64 > class.missed_max)
     }
 
     /// The gate that cannot pass any more, by its name in a report; None while all may.

@@ -1,6 +1,9 @@
 //! What a router knows of its replicas.
 
-use std::collections::BTreeSet;
+use crate::tournament::Tournament;
+
+/// Stands for the load of a replica that may not be chosen: above all loads.
+const ABSENT: u32 = u32::MAX;
 
 /// Where a router's loads come from, and so how stale they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,22 +42,27 @@ pub struct Fleet {
     polled: Vec<Polled>,
     /// Those that take work, in order of their numbers.
     available: Vec<u32>,
-    /// The same, by load.
-    by_load: BTreeSet<(u32, u32)>,
+    /// Their loads, [`ABSENT`] for the others.
+    least: Tournament<u32>,
+    /// Their loads turned round, so that the greatest is the least: [`ABSENT`] stands for none, or for idle ones.
+    greatest: Tournament<u32>,
 }
 
 impl Fleet {
     /// `replicas` idle replicas.
     #[must_use]
     pub fn new(replicas: u32, source: LoadSource) -> Fleet {
-        let by_load = (0..replicas).map(|r| (0, r)).collect();
-        Fleet {
+        let count = replicas as usize;
+        let mut fleet = Fleet {
             source,
-            in_flight: vec![0; replicas as usize],
-            polled: vec![Polled::default(); replicas as usize],
-            available: (0..replicas).collect(),
-            by_load,
-        }
+            in_flight: vec![0; count],
+            polled: vec![Polled::default(); count],
+            available: Vec::with_capacity(count),
+            least: Tournament::new(count, ABSENT),
+            greatest: Tournament::new(count, ABSENT),
+        };
+        (0..replicas).for_each(|replica| fleet.set_available(replica, true));
+        fleet
     }
 
     /// Replicas in all, available or not.
@@ -71,15 +79,15 @@ impl Fleet {
 
     /// Takes a replica out of the routers' sight, or puts it back. What it has in flight stays counted.
     pub fn set_available(&mut self, replica: u32, takes_work: bool) {
-        let key = (self.load(replica), replica);
         match (self.available.binary_search(&replica), takes_work) {
             (Ok(at), false) => {
                 self.available.remove(at);
-                self.by_load.remove(&key);
+                self.least.set(replica as usize, ABSENT);
+                self.greatest.set(replica as usize, ABSENT);
             }
             (Err(at), true) => {
                 self.available.insert(at, replica);
-                self.by_load.insert(key);
+                self.reorder(replica);
             }
             _ => {}
         }
@@ -115,15 +123,13 @@ impl Fleet {
     /// The least and the greatest load of the available replicas.
     #[must_use]
     pub fn load_range(&self) -> Option<(u32, u32)> {
-        Some((self.by_load.first()?.0, self.by_load.last()?.0))
+        (!self.available.is_empty()).then(|| (self.least.least(), !self.greatest.least()))
     }
 
     /// The least loaded available replica; of several, the first at or after `from`, going round.
     #[must_use]
     pub fn least_loaded(&self, from: u32) -> Option<u32> {
-        let &(load, first) = self.by_load.first()?;
-        let next = self.by_load.range((load, from)..=(load, u32::MAX)).next();
-        Some(next.map_or(first, |&(_, replica)| replica))
+        (!self.available.is_empty()).then(|| self.least.first_from(from as usize) as u32)
     }
 
     /// A request was sent to `replica`.
@@ -140,22 +146,25 @@ impl Fleet {
 
     /// A poll of `replica` found this.
     pub fn polled(&mut self, replica: u32, found: Polled) {
-        let old = std::mem::replace(&mut self.polled[replica as usize], found);
-        if self.source == LoadSource::Polled {
-            self.reorder(replica, old.outstanding(), found.outstanding());
-        }
+        self.polled[replica as usize] = found;
+        self.load_changed(replica, LoadSource::Polled);
     }
 
     fn set_in_flight(&mut self, replica: u32, load: u32) {
-        let old = std::mem::replace(&mut self.in_flight[replica as usize], load);
-        if self.source == LoadSource::InFlight {
-            self.reorder(replica, old, load);
+        self.in_flight[replica as usize] = load;
+        self.load_changed(replica, LoadSource::InFlight);
+    }
+
+    fn load_changed(&mut self, replica: u32, source: LoadSource) {
+        if self.source == source && self.least.get(replica as usize) != ABSENT {
+            self.reorder(replica);
         }
     }
 
-    fn reorder(&mut self, replica: u32, old: u32, new: u32) {
-        if old != new && self.by_load.remove(&(old, replica)) {
-            self.by_load.insert((new, replica));
-        }
+    /// Puts an available replica where its load belongs.
+    fn reorder(&mut self, replica: u32) {
+        let load = self.load(replica).min(ABSENT - 1);
+        self.least.set(replica as usize, load);
+        self.greatest.set(replica as usize, !load);
     }
 }

@@ -9,6 +9,7 @@ pub mod gate;
 pub mod health;
 mod request;
 mod router;
+pub mod tournament;
 
 pub use admission::{Admission, AdmissionPolicy};
 pub use fleet::{Fleet, LoadSource, Polled};

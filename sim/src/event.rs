@@ -1,8 +1,9 @@
-//! The event queue. Events order by (time, phase, sequence).
+//! The event queue. Events order by (time, phase, sequence); steps that end at the same time as [`StepEnd`] says.
 
 use scaleproof_pack::time::Nanos;
 use scaleproof_pack::workload::RequestRef;
-use std::cmp::Ordering;
+use scaleproof_policy::tournament::Tournament;
+use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 /// An attempt in flight: its place, and a generation that tells it from earlier users of that place.
@@ -85,13 +86,8 @@ pub enum Event {
     Ingested(Slot),
     /// From now on a token may come too late for this attempt's client.
     Watch(Slot),
-    /// The oldest step in flight on a replica ends.
-    StepEnded {
-        /// Which.
-        replica: u32,
-        /// How often it had been started before: a step of an earlier process never ends.
-        start: u32,
-    },
+    /// The oldest step in flight on this replica ends, or one later that is as far as the replica was looked ahead.
+    StepEnded(u32),
     /// A client's patience ends.
     GiveUp(Slot, GiveUp),
     /// The fleet itself changes, or somebody looks after it.
@@ -113,7 +109,7 @@ impl Event {
         match self {
             Event::Arrival(_) | Event::Release(_) | Event::Dispatch(_) => 0,
             Event::Ingested(_) | Event::Watch(_) => 1,
-            Event::StepEnded { .. } => 2,
+            Event::StepEnded(_) => STEP_PHASE,
             Event::GiveUp(..) => 3,
             Event::Fleet(_) => 4,
             Event::Poll => 5,
@@ -142,6 +138,26 @@ struct Entry {
 
 /// Bits of an order below its phase.
 const SEQUENCE_BITS: u32 = 60;
+/// The phase of steps' ends.
+const STEP_PHASE: u8 = 2;
+
+/// When a step ends, and what orders it among those that end at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StepEnd {
+    /// When.
+    pub at: Nanos,
+    /// When it was launched: the first launched ends first.
+    pub launched: Nanos,
+    /// When its replica began to work after it last was idle. Of replicas whose steps have begun and ended together since
+    /// then, the last to begin comes first: a request began it, which comes before the ends of steps of that moment.
+    pub began: Reverse<Nanos>,
+    /// Which beginning of all that was: those of one moment keep their order.
+    pub turn: u64,
+}
+
+/// Stands for no step in flight: beyond all times.
+const NEVER: StepEnd =
+    StepEnd { at: Nanos(u64::MAX), launched: Nanos(u64::MAX), began: Reverse(Nanos::ZERO), turn: u64::MAX };
 
 impl Entry {
     fn key(&self) -> u128 {
@@ -171,9 +187,12 @@ impl Ord for Entry {
 }
 
 /// Events to come.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct EventQueue {
     heap: BinaryHeap<Entry>,
+    /// When a step ends next, by replica; [`NEVER`] where none does.
+    step_ends: Tournament<StepEnd>,
+    turns: u64,
     sequence: u64,
     now: Nanos,
     pending: usize,
@@ -181,9 +200,24 @@ pub struct EventQueue {
 }
 
 impl EventQueue {
+    /// No events, for so many replicas.
+    #[must_use]
+    pub fn new(replicas: u32) -> EventQueue {
+        EventQueue {
+            heap: BinaryHeap::new(),
+            step_ends: Tournament::new(replicas as usize, NEVER),
+            turns: 0,
+            sequence: 0,
+            now: Nanos::ZERO,
+            pending: 0,
+            sends: 0,
+        }
+    }
+
     /// Adds an event. Panics if it lies in the past: that is a bug, time never runs backwards.
     pub fn push(&mut self, at: Nanos, event: Event) {
         assert!(at >= self.now, "{event:?} at {at:?}, before {:?}", self.now);
+        debug_assert!(!matches!(event, Event::StepEnded(_)), "a replica has one next end: set_step_end");
         self.sequence += 1;
         self.pending += usize::from(!event.periodic());
         self.sends += usize::from(event.sends());
@@ -191,8 +225,30 @@ impl EventQueue {
         self.heap.push(Entry { at, order, event });
     }
 
-    /// Removes the next event and moves time to it.
+    /// The number of an idle replica's start.
+    pub fn next_turn(&mut self) -> u64 {
+        self.turns += 1;
+        self.turns
+    }
+
+    /// Sets when a replica's step ends next: `Event::StepEnded` comes then, and until this is set anew. Panics if it lies
+    /// in the past.
+    pub fn set_step_end(&mut self, replica: u32, end: Option<StepEnd>) {
+        assert!(end.is_none_or(|end| end.at >= self.now), "{end:?} of {replica}, before {:?}", self.now);
+        self.step_ends.set(replica as usize, end.unwrap_or(NEVER));
+    }
+
+    /// Removes the next event and moves time to it. The end of a step stays until it is set anew.
     pub fn pop(&mut self) -> Option<(Nanos, Event)> {
+        let step_end = self.step_ends.least().at;
+        let step_key = (u128::from(step_end.0) << 64) | u128::from(u64::from(STEP_PHASE) << SEQUENCE_BITS);
+        if self.heap.peek().is_none_or(|entry| step_key < entry.key()) {
+            if step_end == NEVER.at {
+                return None;
+            }
+            self.now = step_end;
+            return Some((self.now, Event::StepEnded(self.step_ends.first() as u32)));
+        }
         let entry = self.heap.pop()?;
         self.now = entry.at;
         self.pending -= usize::from(!entry.event.periodic());
@@ -209,7 +265,7 @@ impl EventQueue {
     /// Whether anything but polls and samples is to come.
     #[must_use]
     pub fn has_pending(&self) -> bool {
-        self.pending > 0
+        self.pending > 0 || self.step_ends.least() < NEVER
     }
 
     /// Whether a request is still to be sent.
@@ -218,7 +274,7 @@ impl EventQueue {
         self.sends > 0
     }
 
-    /// How many events were ever added.
+    /// How many events were ever added, ends of steps not counted.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.sequence
@@ -231,23 +287,40 @@ mod tests {
 
     #[test]
     fn events_order_by_time_then_phase_then_sequence() {
-        let mut queue = EventQueue::default();
+        let mut queue = EventQueue::new(5);
         let slot = |index| Slot { index, generation: 0 };
-        let step = |replica| Event::StepEnded { replica, start: 0 };
         queue.push(Nanos(5), Event::Sample);
+        queue.push(Nanos(5), Event::GiveUp(slot(2), GiveUp::Timeout));
         queue.push(Nanos(5), Event::GiveUp(slot(1), GiveUp::Timeout));
-        queue.push(Nanos(5), step(2));
-        queue.push(Nanos(5), step(1));
+        let end = |at, launched, turn| {
+            Some(StepEnd { at: Nanos(at), launched: Nanos(launched), began: Reverse(Nanos(turn / 2)), turn })
+        };
+        queue.set_step_end(2, end(5, 1, 8));
+        queue.set_step_end(0, end(9, 1, 6));
+        queue.set_step_end(1, end(5, 2, 7));
+        queue.set_step_end(3, end(5, 1, 9));
+        queue.set_step_end(4, end(5, 1, 10));
         queue.push(Nanos(5), Event::Ingested(slot(3)));
         queue.push(Nanos(4), Event::Poll);
-        let order: Vec<Event> = std::iter::from_fn(|| queue.pop()).map(|(_, event)| event).collect();
+        let mut next = || {
+            let (_, event) = queue.pop()?;
+            if let Event::StepEnded(replica) = event {
+                queue.set_step_end(replica, None);
+            }
+            Some(event)
+        };
+        let order: Vec<Event> = std::iter::from_fn(&mut next).collect();
         let expected = [
             Event::Poll,
             Event::Ingested(slot(3)),
-            step(2),
-            step(1),
+            Event::StepEnded(4),
+            Event::StepEnded(2),
+            Event::StepEnded(3),
+            Event::StepEnded(1),
+            Event::GiveUp(slot(2), GiveUp::Timeout),
             Event::GiveUp(slot(1), GiveUp::Timeout),
             Event::Sample,
+            Event::StepEnded(0),
         ];
         assert_eq!(order, expected);
     }

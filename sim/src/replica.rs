@@ -1,9 +1,12 @@
 //! One replica: its scheduler, its front-end, and the steps it has in flight.
 
+mod ahead;
+mod pipeline;
+
 use crate::engine::{Batch, BatchScheduler, Emitted, EngineLoad, EngineRequest, EngineTotals, Sample};
 use crate::step_time::{BatchShape, StepTime, StepTimeError};
+use pipeline::Pipeline;
 use scaleproof_pack::time::{Nanos, TimeError};
-use std::collections::VecDeque;
 
 /// Latency that the API server adds around the engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -99,8 +102,9 @@ pub struct Replica {
     engine: Box<dyn BatchScheduler + Send>,
     /// The engine's.
     depth: usize,
-    in_flight: VecDeque<Batch>,
-    spare: Vec<Batch>,
+    in_flight: Pipeline,
+    /// Ends of further steps, behind those in flight (`ahead`).
+    foreseen: Vec<Nanos>,
     samples: Vec<Sample>,
     gpu_free: Nanos,
     totals: ReplicaTotals,
@@ -109,6 +113,8 @@ pub struct Replica {
     past: EngineTotals,
     /// How often its process had been started before.
     start: u32,
+    /// When it last began to work, and which beginning of all replicas that was.
+    began: (Nanos, u64),
     /// Whether it stands still.
     frozen: bool,
     /// A step takes so many times its time.
@@ -139,15 +145,16 @@ impl Replica {
     pub fn new(engine: Box<dyn BatchScheduler + Send>) -> Replica {
         Replica {
             depth: engine.depth(),
+            in_flight: Pipeline::new(engine.depth()),
             engine,
-            in_flight: VecDeque::new(),
-            spare: Vec::new(),
+            foreseen: Vec::new(),
             samples: Vec::new(),
             gpu_free: Nanos::ZERO,
             totals: ReplicaTotals::default(),
             pace: None,
             past: EngineTotals::default(),
             start: 0,
+            began: (Nanos::ZERO, 0),
             frozen: false,
             slowdown: 1.0,
         }
@@ -213,6 +220,12 @@ impl Replica {
         totals
     }
 
+    /// Output tokens of the totals: a glance, where the totals ask each request that decodes.
+    #[must_use]
+    pub fn generated_tokens(&self) -> u64 {
+        self.totals.generated_tokens
+    }
+
     /// Whether no step is in flight. Only then does an arrival start one: otherwise the engine's loop is blocked
     /// until the oldest step has ended.
     #[must_use]
@@ -259,17 +272,16 @@ impl Replica {
         now: Nanos,
         step_time: &StepTime,
     ) -> Result<Option<Launched<'_>>, StepTimeError> {
-        if self.in_flight.len() >= self.depth || self.frozen || !self.engine.has_requests() {
+        if self.frozen || !self.engine.has_requests() {
             return Ok(None);
         }
-        let mut batch = self.spare.pop().unwrap_or_default();
-        self.engine.schedule(&mut batch);
-        if batch.is_empty() {
-            self.spare.push(batch);
-            let engine = self.engine.as_ref();
-            return Ok(self.spare.last().map(|batch| Launched { span: None, batch, engine }));
+        let Some(step) = self.in_flight.vacant() else { return Ok(None) };
+        self.engine.schedule(&mut step.batch);
+        if step.batch.is_empty() {
+            let (batch, engine) = (self.in_flight.vacant_batch(), self.engine.as_ref());
+            return Ok(Some(Launched { span: None, batch, engine }));
         }
-        let shape = BatchShape::of(&batch);
+        let shape = BatchShape::of(&step.batch);
         let begins = now.max(self.gpu_free);
         let mut duration = step_time.duration(&shape, self.depth > 1)?;
         if let Some(pace) = &mut self.pace {
@@ -279,6 +291,7 @@ impl Replica {
             duration = Nanos::from_seconds(duration.seconds() * self.slowdown)?;
         }
         let ends = begins + duration;
+        (step.launched, step.ends) = (now, ends);
         self.gpu_free = ends;
         self.totals.steps += 1;
         self.totals.busy += duration;
@@ -286,20 +299,18 @@ impl Replica {
         self.totals.rows += u64::from(shape.rows);
         self.totals.row_tokens += shape.decode_context + shape.prefill_context + shape.tokens;
         self.totals.extremes = self.totals.extremes.max((&shape).into());
-        self.in_flight.push_back(batch);
-        let batch = self.in_flight.back().expect("just pushed");
+        let batch = &self.in_flight.launch().batch;
         Ok(Some(Launched { span: Some((begins, ends)), batch, engine: self.engine.as_ref() }))
     }
 
     /// Ends the oldest step: its tokens go to `emitted`.
     pub fn complete(&mut self, emitted: &mut Vec<Emitted>) {
-        let batch = self.in_flight.pop_front().expect("a step ended that was not in flight");
+        let batch = &self.in_flight.land().expect("a step ended that was not in flight").batch;
         self.samples.clear();
         self.samples
             .extend(batch.rows.iter().map(|row| if row.samples { Sample::Token } else { Sample::Nothing }));
         let listed = batch.rows.iter().filter(|row| row.samples).count();
         self.totals.generated_tokens += listed as u64 + u64::from(batch.grouped.count);
-        self.engine.update(&batch, &self.samples, emitted);
-        self.spare.push(batch);
+        self.engine.update(batch, &self.samples, emitted);
     }
 }

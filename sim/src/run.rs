@@ -16,7 +16,7 @@ mod tests;
 use crate::attempt::Attempts;
 use crate::engine::{Batch, BatchScheduler, Emitted, EngineRequest};
 use crate::event::{Event, EventQueue, Slot};
-use crate::replica::{Pace, Replica};
+use crate::replica::{Pace, Replica, ReplicaTotals};
 use crate::setup::{RunConfig, RunError, RunSummary, Server};
 use crate::watch::{Step, Watcher};
 use faults::Turmoil;
@@ -33,6 +33,8 @@ use scaleproof_policy::{Admission, Fleet, Router, admission};
 const REFUSAL_TURNAROUND_MIN: Nanos = Nanos(1_000_000);
 /// The observer is asked whether to stop every so many events.
 const ASK_EVERY: u64 = 4096;
+/// From so many replicas on, what one needs has left the fastest caches when its turn comes.
+const LARGE_FLEET: usize = 64;
 
 /// Runs `schedule` on replicas made by `engine`. Records, samples and progress go to `observer`.
 ///
@@ -149,7 +151,7 @@ fn simulate<'a>(
         router_chance: chance::stream(schedule.seed, schedule.run, "router"),
         servers: vec![Server::default(); replicas as usize],
         attempts: Attempts::default(),
-        events: EventQueue::default(),
+        events: EventQueue::new(replicas),
         ended: 0,
         sampled: 0,
         last_end: Nanos::ZERO,
@@ -217,7 +219,7 @@ impl Simulation<'_> {
                 Event::Dispatch(slot) => self.dispatch(slot, now)?,
                 Event::Ingested(slot) => self.ingested(slot, now)?,
                 Event::Watch(slot) => self.watch(slot),
-                Event::StepEnded { replica, start } => self.step_ended(replica, start, now)?,
+                Event::StepEnded(replica) => self.step_ended(replica, now)?,
                 Event::GiveUp(slot, why) => self.give_up(slot, why, now),
                 Event::Fleet(event) => self.fleet_event(event, now)?,
                 Event::Poll => self.poll(now),
@@ -243,14 +245,17 @@ impl Simulation<'_> {
         }
     }
 
-    fn summary(self, stopped: bool) -> RunSummary {
+    fn summary(mut self, stopped: bool) -> RunSummary {
+        let now = self.events.now();
+        self.replicas.iter_mut().for_each(|replica| replica.catch_up(now, true));
+        let replicas: Vec<ReplicaTotals> = self.replicas.iter().map(Replica::totals).collect();
         let (moments, connection_failures) = self.turmoil.map(|turmoil| turmoil.told()).unwrap_or_default();
         RunSummary {
             ended: self.last_end,
             attempts: self.ended,
             continued: self.workload.continued(),
-            events: self.events.total(),
-            replicas: self.replicas.iter().map(Replica::totals).collect(),
+            events: self.events.total() + replicas.iter().map(|totals| totals.steps).sum::<u64>(),
+            replicas,
             moments,
             connection_failures,
             stopped,
@@ -288,6 +293,7 @@ impl Simulation<'_> {
     fn watch(&mut self, slot: Slot) {
         let Some(attempt) = self.attempts.get(slot).filter(|attempt| attempt.in_engine) else { return };
         let replica = attempt.replica.expect("it is in an engine");
+        self.interrupt(replica, false);
         self.replicas[replica as usize].report_each_token(slot.engine_id());
     }
 
@@ -302,25 +308,41 @@ impl Simulation<'_> {
         let priority = self.workload.get(request).map_or(0, |planned| planned.priority);
         let (prompt, output) = self.workload.prompt(request).expect("it is in the schedule");
         let id = slot.engine_id();
+        self.interrupt(replica, false);
         self.replicas[replica as usize].add(EngineRequest { id, prompt, output, max_tokens, priority });
         if self.watch_from(slot).is_some_and(|from| from <= now) {
             self.watch(slot);
         }
         if self.replicas[replica as usize].is_idle() {
-            self.launch_steps(replica, now)?;
+            self.begin_steps(replica, now)?;
         }
         Ok(())
     }
 
+    /// An idle replica has something to do, perhaps.
+    fn begin_steps(&mut self, replica: u32, now: Nanos) -> Result<(), RunError> {
+        self.replicas[replica as usize].begin(now, self.events.next_turn());
+        self.launch_steps(replica, now)
+    }
+
+    /// Somebody comes to a replica or leaves it, after the steps that end now if `and_now`: what was foreseen beyond
+    /// holds no longer.
+    fn interrupt(&mut self, replica: u32, and_now: bool) {
+        let unit = &mut self.replicas[replica as usize];
+        if unit.is_ahead() {
+            unit.catch_up(self.events.now(), and_now);
+            unit.forget_foreseen();
+            self.events.set_step_end(replica, unit.next_end());
+        }
+    }
+
     fn launch_steps(&mut self, replica: u32, now: Nanos) -> Result<(), RunError> {
         let unit = &mut self.replicas[replica as usize];
-        let start = unit.start();
         while let Some(launched) = unit.launch(now, &self.config.step_time)? {
             note_admissions(&mut self.attempts, launched.batch);
             let (span, preempted) = (launched.span, !launched.batch.preempted.is_empty());
             match span {
                 Some((begins, ends)) => {
-                    self.events.push(ends, Event::StepEnded { replica, start });
                     if let Some(watcher) = &mut self.watcher {
                         let (batch, load) = (launched.batch, launched.load());
                         watcher.step(&Step { replica, begins, ends, batch, load, attempts: &self.attempts });
@@ -329,23 +351,33 @@ impl Simulation<'_> {
                 // The one request tried gave up its blocks, and others can have them: the engine's loop goes round
                 // again. With a step in flight it waits for that first.
                 None if preempted && unit.is_idle() => {}
-                None => return Ok(()),
+                None => break,
             }
         }
+        if self.turmoil.is_none() {
+            unit.look_ahead(&self.config.step_time);
+        }
+        self.events.set_step_end(replica, unit.next_end());
         Ok(())
     }
 
-    fn step_ended(&mut self, replica: u32, start: u32, now: Nanos) -> Result<(), RunError> {
+    fn step_ended(&mut self, replica: u32, now: Nanos) -> Result<(), RunError> {
         let mut arrives = now + self.config.front_end.output_token;
         if self.turmoil.is_some() {
-            match self.answer_arrives(replica, start, arrives) {
+            match self.answer_arrives(replica, arrives) {
                 Some(later) => arrives = later,
                 None => return Ok(()),
             }
         }
         let mut emitted = std::mem::take(&mut self.emitted);
         emitted.clear();
-        self.replicas[replica as usize].complete(&mut emitted);
+        let large = self.replicas.len() >= LARGE_FLEET;
+        let unit = &mut self.replicas[replica as usize];
+        if large {
+            std::hint::black_box(unit.read_ahead());
+        }
+        unit.catch_up_whole();
+        unit.complete(&mut emitted);
         for token in &emitted {
             self.token(Slot::of_engine_id(token.id), token, arrives);
         }

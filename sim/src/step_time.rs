@@ -13,7 +13,7 @@
 //! for more tokens, and can then be faster (docs/calibration.md).
 
 use crate::engine::cudagraph::{CudagraphMode, Cudagraphs, Execution};
-use crate::engine::{Batch, EngineConfig};
+use crate::engine::{Batch, DecodeRows, EngineConfig};
 use crate::hardware::{BelowBound, Hardware};
 use crate::waves;
 use scaleproof_pack::time::{Nanos, TimeError};
@@ -109,18 +109,24 @@ pub struct BatchShape {
     pub longest_row: u32,
 }
 
+impl From<DecodeRows> for BatchShape {
+    fn from(rows: DecodeRows) -> BatchShape {
+        BatchShape {
+            tokens: u64::from(rows.count),
+            rows: rows.count,
+            sampled: rows.count,
+            decode_context: rows.context + u64::from(rows.count),
+            ..BatchShape::default()
+        }
+    }
+}
+
 impl BatchShape {
     /// The sums of a batch.
     #[must_use]
     pub fn of(batch: &Batch) -> BatchShape {
-        let grouped = batch.grouped;
-        let mut shape = BatchShape {
-            tokens: u64::from(grouped.count),
-            rows: batch.rows.len() as u32 + grouped.count,
-            sampled: grouped.count,
-            decode_context: grouped.context + u64::from(grouped.count),
-            ..Default::default()
-        };
+        let mut shape = BatchShape::from(batch.grouped);
+        shape.rows += batch.rows.len() as u32;
         for row in &batch.rows {
             let (q, c) = (u64::from(row.tokens), u64::from(row.context));
             shape.tokens += q;

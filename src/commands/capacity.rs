@@ -5,7 +5,7 @@ use crate::args::{CapacityArgs, SweepArgs};
 use crate::draws::{Draw, DrawnCapacity, Near, draw, drawn_capacity};
 use crate::exit::{CommandError, Outcome};
 use crate::point::{Point, PointResult};
-use crate::study::{Study, exit_by_gate};
+use crate::study::{Search, Study, exit_by_gate};
 use crate::table::counted;
 use scaleproof_pack::capacity::Judgement;
 use scaleproof_pack::interval::mean_ci95;
@@ -221,7 +221,7 @@ pub fn refine_points(
     // One repeat alone would leave a core idle in a bisection: it tests two rates a round. The number must not
     // depend on the machine, or the result would.
     let sections = if runs.len() == 1 { 2 } else { 1 };
-    let mut searches: Vec<Search> = Vec::new();
+    let mut searches: Vec<Bisection> = Vec::new();
     for &run in &runs {
         let rates: Vec<(f64, bool)> = tested
             .iter()
@@ -232,9 +232,11 @@ pub fn refine_points(
                 Load::Closed { .. } => None,
             })
             .collect();
-        searches.push(Search { run, tested: rates });
+        let point = study.at_rate(1.0, run, Some(replicas));
+        searches.push(Bisection { point, within_rps, sections, tested: rates });
     }
-    let brackets = narrow_together(study, &mut searches, replicas, within_rps, sections)?;
+    study.search("refining the capacity", &mut searches)?;
+    let brackets: Vec<Bracket> = searches.iter().filter_map(|search| search.next().ok()).collect();
     let ends = failing_ends(study, &runs, &brackets, replicas);
     let first_failing = first_failing(&ends);
     let mut warnings = unjudged(&ends, replicas);
@@ -254,49 +256,36 @@ pub fn refine_points(
 }
 
 /// One repeat's search, with the rates it has tested.
-struct Search {
-    run: u64,
+struct Bisection {
+    /// The repeat's point, at whatever rate.
+    point: Point,
+    within_rps: f64,
+    /// Rates tested a round.
+    sections: usize,
     tested: Vec<(f64, bool)>,
 }
 
-impl Search {
+impl Bisection {
     /// The bracket so far, or the rates it needs next. Replays the search on what is known: a few floats.
-    fn next(&self, within_rps: f64, sections: usize) -> Result<Bracket, Vec<f64>> {
+    fn next(&self) -> Result<Bracket, Vec<f64>> {
         let known =
             |rate: &f64| self.tested.iter().find(|(r, _)| r.total_cmp(rate).is_eq()).map(|(_, pass)| *pass);
         let grid = Bracket::of(&self.tested);
-        refine(grid, within_rps, sections, |rates| {
+        refine(grid, self.within_rps, self.sections, |rates| {
             rates.iter().map(known).collect::<Option<Vec<bool>>>().ok_or_else(|| rates.to_vec())
         })
     }
 }
 
-fn narrow_together(
-    study: &mut Study,
-    searches: &mut [Search],
-    replicas: u32,
-    within_rps: f64,
-    sections: usize,
-) -> Result<Vec<Bracket>, CommandError> {
-    loop {
-        let steps: Vec<Result<Bracket, Vec<f64>>> =
-            searches.iter().map(|search| search.next(within_rps, sections)).collect();
-        let wanted: Vec<Point> = searches
-            .iter()
-            .zip(&steps)
-            .filter_map(|(search, step)| step.as_ref().err().map(|rates| (search.run, rates)))
-            .flat_map(|(run, rates)| rates.iter().map(move |&rps| (run, rps)))
-            .map(|(run, rps)| study.at_rate(rps, run, Some(replicas)))
-            .collect();
-        if wanted.is_empty() {
-            return Ok(steps.into_iter().filter_map(Result::ok).collect());
-        }
-        for index in study.simulate("refining the capacity", &wanted)? {
-            let result = &study.results[index];
-            let Load::Open { rps } = result.point.load else { continue };
-            if let Some(search) = searches.iter_mut().find(|search| search.run == result.point.run) {
-                search.tested.push((rps, result.report.capacity_gate_pass));
-            }
+impl Search for Bisection {
+    fn wanted(&self) -> Vec<Point> {
+        let rates = self.next().err().unwrap_or_default();
+        rates.into_iter().map(|rps| Point { load: Load::Open { rps }, ..self.point }).collect()
+    }
+
+    fn found(&mut self, result: &PointResult) {
+        if let Load::Open { rps } = result.point.load {
+            self.tested.push((rps, result.report.capacity_gate_pass));
         }
     }
 }

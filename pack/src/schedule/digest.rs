@@ -4,6 +4,9 @@ use super::{Load, PlannedList, Release, Schedule};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
+/// So many bytes are hashed at once.
+const BYTES: usize = 4096;
+
 /// SHA-256, in hexadecimal. All numbers are little-endian; options and variants begin with a byte that names them.
 pub(super) fn digest(schedule: &Schedule) -> String {
     let mut hash = Sha256::new();
@@ -33,33 +36,38 @@ pub(super) fn digest(schedule: &Schedule) -> String {
 
 fn update(hash: &mut Sha256, list: &PlannedList) {
     hash.update((list.requests.len() as u64).to_le_bytes());
-    let mut row = Vec::with_capacity(64);
+    let mut bytes = Vec::with_capacity(BYTES + 64);
+    let mut flush = |bytes: &mut Vec<u8>, from: usize| {
+        if bytes.len() >= from {
+            hash.update(&bytes);
+            bytes.clear();
+        }
+    };
     for request in &list.requests {
-        row.clear();
         let (kind, first, second) = match request.release {
             Release::At(at) => (0, at.0, 0),
             Release::After { predecessor, delay } => (1, predecessor, delay.0),
             Release::WhenFree { think } => (2, think.0, 0),
         };
-        row.push(kind);
-        row.extend(first.to_le_bytes());
-        row.extend(second.to_le_bytes());
-        row.extend(request.class.to_le_bytes());
-        row.extend(request.priority.to_le_bytes());
-        row.extend(request.input_tokens.to_le_bytes());
-        row.extend(request.output_tokens.to_le_bytes());
-        row.push(u8::from(request.cancel_after.is_some()));
-        row.extend(request.cancel_after.unwrap_or_default().0.to_le_bytes());
-        row.extend(request.segments_from.to_le_bytes());
-        row.extend(request.segments_len.to_le_bytes());
-        hash.update(&row);
+        bytes.push(kind);
+        bytes.extend(first.to_le_bytes());
+        bytes.extend(second.to_le_bytes());
+        bytes.extend(request.class.to_le_bytes());
+        bytes.extend(request.priority.to_le_bytes());
+        bytes.extend(request.input_tokens.to_le_bytes());
+        bytes.extend(request.output_tokens.to_le_bytes());
+        bytes.push(u8::from(request.cancel_after.is_some()));
+        bytes.extend(request.cancel_after.unwrap_or_default().0.to_le_bytes());
+        bytes.extend(request.segments_from.to_le_bytes());
+        bytes.extend(request.segments_len.to_le_bytes());
+        flush(&mut bytes, BYTES);
     }
-    hash.update((list.segments.len() as u64).to_le_bytes());
+    bytes.extend((list.segments.len() as u64).to_le_bytes());
     for segment in &list.segments {
-        row.clear();
-        row.extend(segment.stream.0.to_le_bytes());
-        row.extend(segment.start.to_le_bytes());
-        row.extend(segment.len.to_le_bytes());
-        hash.update(&row);
+        bytes.extend(segment.stream.0.to_le_bytes());
+        bytes.extend(segment.start.to_le_bytes());
+        bytes.extend(segment.len.to_le_bytes());
+        flush(&mut bytes, BYTES);
     }
+    flush(&mut bytes, 0);
 }

@@ -1,8 +1,19 @@
 //! Mooncake JSONL: an object a line with `timestamp` in milliseconds, `input_length`, `output_length`, `hash_ids`.
 
 use super::{BLOCK_TOKENS, RawRow, Rows};
+use crate::manifest::TOKENS_MAX;
 use crate::prompt::TokenStream;
+use serde::Deserialize;
 use serde_json::Value;
+
+/// A line as it should be.
+#[derive(Deserialize)]
+struct Line {
+    timestamp: f64,
+    input_length: u32,
+    output_length: u32,
+    hash_ids: Vec<u64>,
+}
 
 pub(super) fn read(bytes: &[u8], rows: &mut Rows) {
     for (line, text) in (1..).zip(bytes.split(|b| *b == b'\n')) {
@@ -10,11 +21,34 @@ pub(super) fn read(bytes: &[u8], rows: &mut Rows) {
             return;
         }
         if !text.trim_ascii().is_empty() {
-            read_line(line, text, rows);
+            match good_line(line, text) {
+                Some(row) => rows.push(row),
+                None => read_line(line, text, rows),
+            }
         }
     }
 }
 
+/// The row of a line in which nothing is wrong, nor written in another way than usual: most of them, without a tree of
+/// values for each.
+fn good_line(line: u32, text: &[u8]) -> Option<RawRow<'static>> {
+    let read: Line = serde_json::from_slice(text).ok()?;
+    let good = (1..=TOKENS_MAX).contains(&read.input_length)
+        && read.output_length <= TOKENS_MAX
+        && read.hash_ids.len() == read.input_length.div_ceil(BLOCK_TOKENS) as usize
+        && read.hash_ids.iter().all(|id| *id <= TokenStream::VALUE_MAX);
+    Some(RawRow {
+        line,
+        time_field: "timestamp",
+        at_ns: super::nanos(read.timestamp, 1e6).filter(|_| good)?,
+        class: None,
+        input_tokens: read.input_length,
+        output_tokens: read.output_length,
+        blocks: read.hash_ids,
+    })
+}
+
+/// Any line: its row, or all that is wrong with it.
 fn read_line(line: u32, text: &[u8], rows: &mut Rows) {
     let object = match serde_json::from_slice(text) {
         Ok(Value::Object(object)) => object,

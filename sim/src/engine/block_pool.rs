@@ -11,6 +11,7 @@
 mod tree;
 
 use super::token_chain::TokenChain;
+use smallvec::SmallVec;
 use tree::{CopyId, NULL, Tree};
 
 /// The blocks one request holds, in the order of its tokens.
@@ -20,7 +21,7 @@ pub struct Holding {
     /// How many of them, from the first, have a name.
     registered: u32,
     /// Where the named ones are: a copy, and all that was ever cut off its end up to that block.
-    parts: Vec<(CopyId, u32)>,
+    parts: SmallVec<[(CopyId, u32); 2]>,
 }
 
 impl Holding {
@@ -214,6 +215,12 @@ impl BlockPool {
             }
             holding.registered = end;
         }
+    }
+
+    /// Reads what taking and naming blocks will read (`BatchScheduler::read_ahead`).
+    #[must_use]
+    pub fn read_ahead(&self) -> u64 {
+        self.tree.read_ahead() ^ u64::from(self.free)
     }
 
     /// The copy in which the last named block of `holding` is.

@@ -104,6 +104,12 @@ impl Batch {
     pub fn decode_rows(&self) -> usize {
         self.rows.len() - self.prefill_rows() + self.grouped.count as usize
     }
+
+    /// Becomes the batch so many quiet steps later ([`BatchScheduler::quiet_steps`]).
+    pub fn advance(&mut self, steps: u32) {
+        self.number += u64::from(steps);
+        self.grouped.context += u64::from(steps) * u64::from(self.grouped.count);
+    }
 }
 
 /// What the model produced for one row of a batch.
@@ -210,6 +216,20 @@ pub trait BatchScheduler {
     }
     /// The most tokens that a grouped row has had, its context and its own.
     fn longest_grouped_row(&self) -> u32 {
+        0
+    }
+    /// Of how many of the next steps, from a full pipeline that lists no row, it is sure that their batches have the same
+    /// grouped rows as the last one, each with one more token of context, and nothing else, unless somebody comes or goes
+    /// before. A scheduler that groups no rows need not override this and the next.
+    fn quiet_steps(&self) -> u32 {
+        0
+    }
+    /// Does so many of them, each an `update` with the oldest batch in flight and a `schedule`. The caller has the
+    /// batches in flight become those that are then ([`Batch::advance`]).
+    fn step_quietly(&mut self, _steps: u32) {}
+    /// Reads what the next step will read, all at once, so that the memory it lies in is waited for once and not piece by
+    /// piece. The number says nothing: it keeps the compiler from leaving the reads out.
+    fn read_ahead(&self) -> u64 {
         0
     }
     /// Leaves only the other blocks to be taken from now on, for a `share` of all from 0 to 1; whoever has blocks keeps

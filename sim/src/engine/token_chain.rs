@@ -5,6 +5,7 @@
 //! its prompt was cut into segments. So a block is named in one step, whatever lies before it.
 
 use scaleproof_pack::prompt::{Segment, TokenStream};
+use smallvec::SmallVec;
 
 /// A maximal run of consecutive tokens of one stream. It reaches to the next run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +29,8 @@ impl Run {
 /// The blocks' names of one request.
 #[derive(Clone, Debug)]
 pub struct TokenChain {
-    /// In order; the last one, of the output or joined with it, has no end.
-    runs: Vec<Run>,
+    /// In order; the last one, of the output or joined with it, has no end. Mostly a prompt's own and its output.
+    runs: SmallVec<[Run; 2]>,
     block_size: u32,
 }
 
@@ -59,7 +60,7 @@ impl TokenChain {
     /// The chain of `prompt` followed by `output`, in blocks of `block_size` tokens (at least 1).
     #[must_use]
     pub fn new(prompt: &[Segment], output: TokenStream, block_size: u32) -> TokenChain {
-        let mut chain = TokenChain { runs: Vec::with_capacity(2), block_size: 1 };
+        let mut chain = TokenChain { runs: SmallVec::new(), block_size: 1 };
         chain.reset(prompt, output, block_size);
         chain
     }
@@ -86,6 +87,11 @@ impl TokenChain {
             before = last.name(at);
         }
         self.runs.push(Run { before, stream, start, at });
+    }
+
+    /// A word of it (`BatchScheduler::read_ahead`).
+    pub(super) fn read(&self) -> u64 {
+        self.runs.last().map_or(0, |run| run.before)
     }
 
     /// The name of block `index`.

@@ -97,6 +97,7 @@ impl Simulation<'_> {
         let mut attempt = self.attempts.remove(slot).expect("an attempt ends once");
         if let Some(replica) = attempt.replica.filter(|_| attempt.counted) {
             if attempt.in_engine {
+                self.interrupt(replica, true);
                 let prefilled = self.replicas[replica as usize].prefilled_tokens(slot.engine_id());
                 attempt.prefilled_tokens = prefilled.saturating_sub(attempt.cached_tokens);
                 attempt.output_tokens += self.replicas[replica as usize].abort(slot.engine_id());

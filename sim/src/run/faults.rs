@@ -294,22 +294,21 @@ impl<'a> Simulation<'a> {
 
     /// A replica that stood still goes on: what came meanwhile comes now.
     fn wake(&mut self, replica: u32, now: Nanos) -> Result<(), RunError> {
-        let start = self.replicas[replica as usize].start();
         let unit = self.turmoil().unit(replica);
         if unit.process != Process::Up {
             return Ok(());
         }
         let steps = std::mem::take(&mut unit.held_steps);
         let requests = std::mem::take(&mut unit.held_requests);
-        for _ in 0..steps {
-            self.events.push(now, Event::StepEnded { replica, start });
-        }
         for slot in requests {
             self.events.push(now, Event::Ingested(slot));
         }
-        if self.replicas[replica as usize].is_idle() {
-            self.launch_steps(replica, now)?;
+        let engine = &mut self.replicas[replica as usize];
+        if engine.is_idle() {
+            return self.begin_steps(replica, now);
         }
+        engine.end_no_earlier(steps, now);
+        self.events.set_step_end(replica, engine.next_end());
         Ok(())
     }
 
@@ -350,16 +349,14 @@ impl<'a> Simulation<'a> {
     }
 
     /// When the tokens of a step that ends now reach their clients, if they left at once by `usual`; None if the step does
-    /// not end: its process is gone, or stands still.
-    pub(super) fn answer_arrives(&mut self, replica: u32, start: u32, usual: Nanos) -> Option<Nanos> {
-        let engine = &self.replicas[replica as usize];
-        let (gone, frozen) = (engine.start() != start, engine.is_frozen());
+    /// not end, because its process stands still.
+    pub(super) fn answer_arrives(&mut self, replica: u32, usual: Nanos) -> Option<Nanos> {
+        let frozen = self.replicas[replica as usize].is_frozen();
         let unit = self.turmoil().unit(replica);
-        if gone {
-            return None;
-        }
         if frozen {
             unit.held_steps += 1;
+            let next = unit.held_steps as usize;
+            self.events.set_step_end(replica, self.replicas[replica as usize].end_at(next));
             return None;
         }
         // A connection keeps its order when the way gets shorter.

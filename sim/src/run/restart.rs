@@ -61,6 +61,7 @@ impl Simulation<'_> {
         }
         let start = self.replicas[replica as usize].start() + 1;
         self.replicas[replica as usize] = self.replicas[replica as usize].succeeded_by(next);
+        self.events.set_step_end(replica, None);
         self.apply(replica);
         let resilience = &plan.resilience;
         if let Some(seen) = resilience.exit_seen {

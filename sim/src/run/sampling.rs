@@ -18,10 +18,12 @@ impl Simulation<'_> {
     }
 
     pub(super) fn poll(&mut self, now: Nanos) {
-        for (replica, unit) in self.replicas.iter().enumerate() {
+        for replica in 0..self.replicas.len() {
             if !self.answers(replica as u32) {
                 continue;
             }
+            let unit = &mut self.replicas[replica];
+            unit.catch_up(now, true);
             let load = unit.engine().load();
             let kv_usage = f64::from(load.kv_blocks_used) / f64::from(load.kv_blocks_total.max(1));
             let found = Polled { waiting: load.waiting, running: load.running, kv_usage };
@@ -39,10 +41,12 @@ impl Simulation<'_> {
         if self.sampled > TIMELINE_ROWS_MAX {
             return Err(RunError::TooManySamples { rows: self.sampled, now });
         }
-        for (replica, unit) in self.replicas.iter().enumerate() {
+        for replica in 0..self.replicas.len() {
             if !self.answers(replica as u32) {
                 continue;
             }
+            let unit = &mut self.replicas[replica];
+            unit.catch_up(now, true);
             let (load, totals) = (unit.engine().load(), unit.engine_totals());
             let server = &self.servers[replica];
             self.observer.sample(&TimelineRow {
@@ -56,7 +60,7 @@ impl Simulation<'_> {
                 prefix_hits: totals.prefix_hits,
                 evictions: totals.evictions,
                 preemptions: totals.preemptions,
-                generation_tokens: unit.totals().generated_tokens,
+                generation_tokens: unit.generated_tokens(),
                 ttft_count: server.ttft_count,
                 ttft_sum: server.ttft_sum,
             });

@@ -157,13 +157,64 @@ fn text(results: &[Measured], repeats: u32) -> String {
         ]
     };
     let rows: Vec<Vec<String>> = results.iter().map(row).collect();
+    let remarks: String = remarks(results).iter().map(|line| format!("{line}\n")).collect();
     let runs = if repeats == 1 { "one run".to_owned() } else { format!("medians of {repeats} runs") };
-    format!("{}{runs} each; user and system seconds of the whole process\n", table(&headers, &rows))
+    format!("{}{runs} each; user and system seconds of the whole process\n{remarks}", table(&headers, &rows))
+}
+
+/// What several works say together: whether time grows with the requests, and what the cores of a study gain.
+fn remarks(results: &[Measured]) -> Vec<String> {
+    let mut remarks = Vec::new();
+    let short = results.iter().filter(|one| one.name.starts_with("short-"));
+    let each_us: Vec<f64> = short.filter_map(|one| Some(1e6 * one.cpu_s / one.requests? as f64)).collect();
+    if each_us.len() > 1 {
+        let (least, most) = each_us.iter().fold((f64::MAX, 0.0), |(l, m), &us| (us.min(l), us.max(m)));
+        remarks.push(format!(
+            "CPU time of a request in the works short-*: {least:.2} to {most:.2} us, {:.0} % apart",
+            100.0 * (most / least - 1.0)
+        ));
+    }
+    for alone in results {
+        let Some(name) = alone.name.strip_suffix("-1") else { continue };
+        if let Some(together) = results.iter().find(|one| one.name == name) {
+            let gain = alone.wall_s / together.wall_s;
+            remarks.push(format!("speed-up of {name} by all cores: {gain:.2} in wall time"));
+        }
+    }
+    remarks
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn works_are_held_against_each_other() {
+        let one = |name, cpu_s, wall_s, requests| Measured {
+            name,
+            work: "",
+            cpu_s,
+            wall_s,
+            peak_mib: 1.0,
+            requests,
+            requests_per_cpu_s: None,
+            simulated_s_per_s: None,
+        };
+        let results = [
+            one("short-a", 0.2, 1.0, Some(100_000)),
+            one("short-b", 2.5, 1.0, Some(1_000_000)),
+            one("sweep", 8.0, 4.0, None),
+            one("sweep-1", 8.0, 7.6, None),
+            one("plan-1", 8.0, 7.6, None),
+        ];
+        assert_eq!(
+            remarks(&results),
+            [
+                "CPU time of a request in the works short-*: 2.00 to 2.50 us, 25 % apart",
+                "speed-up of sweep by all cores: 1.90 in wall time"
+            ]
+        );
+    }
 
     #[test]
     fn the_median_is_one_of_the_values() {

@@ -61,11 +61,25 @@ enum Kind {
     Worked { rps: u32, replicas: u32 },
     Short { requests: u32, replicas: u32 },
     Replay { block_size: u32, num_blocks: u32 },
-    Capacity,
+    Study { command: &'static str, options: &'static str, one_thread: bool },
 }
 
+/// A study on all cores, or with `one_thread` on one.
+const fn study(
+    (name, what): (&'static str, &'static str),
+    command: &'static str,
+    options: &'static str,
+    one_thread: bool,
+) -> Work {
+    Work { name, what, quick: false, kind: Kind::Study { command, options, one_thread } }
+}
+
+const CAPACITY: &str = "--refined --repeats 5 --within 0.5";
+const SWEEP: &str = "--rps 16,20,24,28 --concurrency 1,8,32,64,128,192,224,288 --cache cold,warm --repeats 3";
+const PLAN: &str = "--peak 36 --repeats 5";
+
 /// All of them.
-pub const WORKS: [Work; 9] = [
+pub const WORKS: [Work; 14] = [
     Work {
         name: "worked-24",
         what: "worked example, 24/s on 4 replicas",
@@ -114,12 +128,22 @@ pub const WORKS: [Work; 9] = [
         quick: true,
         kind: Kind::Replay { block_size: 512, num_blocks: 1876 },
     },
-    Work {
-        name: "capacity",
-        what: "capacity of the worked example, 5 repeats, to within 0.5/s",
-        quick: false,
-        kind: Kind::Capacity,
-    },
+    study(
+        ("capacity", "capacity of the worked example, 5 repeats, to within 0.5/s"),
+        "capacity",
+        CAPACITY,
+        false,
+    ),
+    study(("capacity-1", "the same on one thread"), "capacity", CAPACITY, true),
+    study(
+        ("sweep", "72 points: 4 rates and 8 concurrencies, cold and warm, 3 repeats"),
+        "sweep",
+        SWEEP,
+        false,
+    ),
+    study(("sweep-1", "the same on one thread"), "sweep", SWEEP, true),
+    study(("plan", "plan of the worked example for 36/s, 5 repeats"), "plan", PLAN, false),
+    study(("plan-1", "the same on one thread"), "plan", PLAN, true),
 ];
 
 impl Work {
@@ -139,7 +163,10 @@ impl Work {
         files::write(&profile, PROFILE.as_bytes())?;
         files::write(&directory.join(MANIFEST), manifest.as_bytes())?;
         files::write(&directory.join(SCENARIO), scenario.as_bytes())?;
-        let command = if matches!(self.kind, Kind::Capacity) { "capacity" } else { "simulate" };
+        let command = match self.kind {
+            Kind::Study { command, .. } => command,
+            _ => "simulate",
+        };
         let mut arguments: Vec<OsString> = vec![command.into(), directory.into()];
         arguments.extend(self.options().map(OsString::from));
         if let Some(trace) = trace {
@@ -150,7 +177,9 @@ impl Work {
 
     fn texts(&self) -> (String, String) {
         match self.kind {
-            Kind::Worked { .. } | Kind::Capacity => (WORKED_MANIFEST.to_owned(), WORKED_SCENARIO.to_owned()),
+            Kind::Worked { .. } | Kind::Study { .. } => {
+                (WORKED_MANIFEST.to_owned(), WORKED_SCENARIO.to_owned())
+            }
             Kind::Short { requests, replicas } => {
                 let manifest = SHORT_MANIFEST
                     .replace("REQUESTS", &requests.to_string())
@@ -172,7 +201,9 @@ impl Work {
             Kind::Worked { rps, replicas } => format!("--rps {rps} --replicas {replicas}"),
             Kind::Short { replicas, .. } => format!("--rps {}", SHORT_RATE_RPS * replicas),
             Kind::Replay { .. } => String::new(),
-            Kind::Capacity => "--refined --repeats 5 --within 0.5".to_owned(),
+            Kind::Study { options, one_thread, .. } => {
+                format!("{options} {}", if one_thread { "--threads 1" } else { "" })
+            }
         };
         let options: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
         options.into_iter()

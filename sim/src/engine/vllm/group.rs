@@ -11,11 +11,11 @@
 //! leave: nobody can hit these before, as no request is a member whose output stands in the prompt of another one.
 
 use super::VllmScheduler;
+use super::ends::Ends;
 use super::request::{Request, Slot, Status};
 use crate::engine::{Batch, DecodeRows, Row};
 use scaleproof_pack::hash::IdMap;
 use scaleproof_pack::prompt::TokenStream;
-use std::collections::BTreeSet;
 
 /// Larger blocks are not worth a table of their residues.
 const BLOCK_SIZE_MAX: u32 = 1 << 16;
@@ -29,8 +29,7 @@ pub(super) struct DecodeGroup {
     context_base: i64,
     /// Members by the residue of the batches in which they need a block.
     needing_block: Vec<u32>,
-    /// Members by the batch of their last row.
-    ends: BTreeSet<(u64, Slot)>,
+    ends: Ends,
     /// What was updated when the last batch was scheduled.
     updated_before: u64,
     /// The most tokens of a row of who has left.
@@ -72,6 +71,16 @@ impl DecodeGroup {
         &mut self.needing_block[residue as usize]
     }
 
+    /// The member that ends first.
+    pub fn ending(&self) -> Option<(u64, Slot)> {
+        self.ends.first()
+    }
+
+    /// Of each of its memories a word.
+    pub fn read(&self) -> u64 {
+        self.updated_before ^ u64::from(self.needing_block.first().copied().unwrap_or(0))
+    }
+
     fn quote(&mut self, stream: TokenStream) {
         let count = self.quoted.get(&stream).copied().unwrap_or(0);
         self.quoted.insert(stream, count + 1);
@@ -98,7 +107,7 @@ impl VllmScheduler {
         if !self.group.enabled {
             return;
         }
-        while let Some(&(last, slot)) = self.group.ends.first()
+        while let Some((last, slot)) = self.group.ends.first()
             && last <= number
         {
             self.leave(slot);
@@ -140,7 +149,7 @@ impl VllmScheduler {
         self.group.members += 1;
         self.group.context_base += i64::from(tokens) - number as i64;
         *self.group.residue(tokens, number) += 1;
-        self.group.ends.insert((number + u64::from(rows) - 1, slot));
+        self.group.ends.insert(number + u64::from(rows) - 1, slot);
     }
 
     /// A member's counts are its own again.
@@ -152,7 +161,7 @@ impl VllmScheduler {
         self.group.members -= 1;
         self.group.context_base -= i64::from(tokens) - from as i64;
         *self.group.residue(tokens, from) -= 1;
-        self.group.ends.remove(&(from + u64::from(rows) - 1, slot));
+        self.group.ends.remove(from + u64::from(rows) - 1, slot);
 
         // When it joined it had a row in each batch in flight.
         let updated_then = from - 1 - u64::from(request.in_flight_tokens);
@@ -182,7 +191,7 @@ impl VllmScheduler {
 
     /// The counts of all members are their own again.
     pub(super) fn dissolve(&mut self) {
-        while let Some(&(_, slot)) = self.group.ends.first() {
+        while let Some((_, slot)) = self.group.ends.first() {
             self.leave(slot);
         }
     }
@@ -211,6 +220,34 @@ impl VllmScheduler {
         }
         *budget = tokens_left;
         true
+    }
+
+    /// How many of the next steps are the members' alone, with a token and a block for each who needs one, from batches in
+    /// flight that list nobody.
+    pub(super) fn sure_steps(&self) -> u32 {
+        let Some((first_end, _)) = self.group.ends.first() else { return 0 };
+        if !self.listed.is_empty() || self.waiting.len() > 0 || !self.left.is_empty() {
+            return 0;
+        }
+        let before_end = (first_end - 1).saturating_sub(self.scheduled);
+        // In as many steps as a block has tokens each member needs one.
+        let rounds = u64::from(self.pool.free() / self.group.members);
+        before_end.min(rounds * self.group.needing_block.len() as u64).min(u64::from(u32::MAX)) as u32
+    }
+
+    /// Does so many of them.
+    pub(super) fn step_group(&mut self, steps: u32) {
+        let needing_block = &self.group.needing_block;
+        let first = ((self.scheduled + 1) % needing_block.len() as u64) as usize;
+        let blocks =
+            needing_block[first..].iter().chain(needing_block.iter().cycle()).take(steps as usize).sum();
+        let taken = self.pool.take(blocks);
+        debug_assert!(taken, "they were counted");
+        self.scheduled += u64::from(steps);
+        self.updated += u64::from(steps);
+        self.group.updated_before = self.updated;
+        self.row_slots.advance(steps);
+        self.ended_unreported = false;
     }
 
     /// Fills the plan of those who are not members. Returns the tokens left and the blocks needed, or None if tokens
@@ -257,8 +294,8 @@ impl VllmScheduler {
         for index in 0..self.requests.get(slot).quotes.len() {
             let stream = self.requests.get(slot).quotes[index];
             self.group.quote(stream);
-            let writer = self.group.ends.iter().find(|&&(_, s)| self.requests.get(s).output == stream);
-            if let Some(&(_, writer)) = writer {
+            let writer = self.group.ends.slots().find(|&slot| self.requests.get(slot).output == stream);
+            if let Some(writer) = writer {
                 self.leave(writer);
             }
         }
@@ -280,11 +317,11 @@ impl VllmScheduler {
     }
 
     pub(super) fn longest_row(&self) -> u32 {
-        let tokens = |&(_, slot): &(u64, Slot)| {
+        let tokens = |slot: Slot| {
             let request = self.requests.get(slot);
             request.computed_tokens + (self.scheduled + 1 - request.grouped_from) as u32
         };
-        self.group.ends.iter().map(tokens).max().unwrap_or(0).max(self.group.longest)
+        self.group.ends.slots().map(tokens).max().unwrap_or(0).max(self.group.longest)
     }
 
     /// All rows of the batch that was scheduled last, in the order of the running requests.

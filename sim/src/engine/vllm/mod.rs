@@ -1,8 +1,10 @@
 //! vLLM's V1 scheduler: the decisions of `Scheduler` and `AsyncScheduler` of version 0.32.0 for dense models with
 //! full attention, call by call. `docs/engines.md` says what is not modelled.
 
+mod ends;
 mod group;
 mod queue;
+mod read_ahead;
 mod request;
 mod schedule;
 mod seats;
@@ -207,6 +209,18 @@ impl BatchScheduler for VllmScheduler {
 
     fn longest_grouped_row(&self) -> u32 {
         self.longest_row()
+    }
+
+    fn quiet_steps(&self) -> u32 {
+        self.sure_steps()
+    }
+
+    fn step_quietly(&mut self, steps: u32) {
+        self.step_group(steps);
+    }
+
+    fn read_ahead(&self) -> u64 {
+        self.read_what_a_step_reads()
     }
 
     fn withhold_blocks(&mut self, share: f64) {

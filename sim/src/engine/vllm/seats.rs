@@ -29,6 +29,11 @@ impl Seats {
         self.0[place].1
     }
 
+    /// The last one's slot; 0 if there is none.
+    pub fn last_slot(&self) -> Slot {
+        self.0.last().map_or(0, |&(_, slot)| slot)
+    }
+
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -63,6 +68,11 @@ impl RowSlots {
         self.in_flight.push_back((number, std::mem::replace(&mut self.next, empty)));
     }
 
+    /// The slots of the batch that ends next.
+    pub fn landing(&self) -> &[Slot] {
+        self.in_flight.front().map_or(&[], |(_, slots)| slots)
+    }
+
     /// The slots of batch `number`, which ends; to be given back. Those of batches before it that nobody updated are
     /// forgotten.
     pub fn land(&mut self, number: u64) -> Vec<Slot> {
@@ -73,6 +83,14 @@ impl RowSlots {
             self.give_back(slots);
         }
         Vec::new()
+    }
+
+    /// The batches in flight, of which none lists anybody, become those so many steps later.
+    pub fn advance(&mut self, steps: u32) {
+        for (number, slots) in &mut self.in_flight {
+            debug_assert!(slots.is_empty(), "somebody is listed");
+            *number += u64::from(steps);
+        }
     }
 
     pub fn give_back(&mut self, mut slots: Vec<Slot>) {
