@@ -16,6 +16,8 @@ fn model() -> StepTime {
         prefill_context_token_us: 0.0,
         row_us: 11.3,
         sampled_row_us: 0.0,
+        launch_us: 0.0,
+        decode_wave_rows: 0.0,
     };
     StepTime { graphs: None, eager, host: HostCost::default(), hardware: None }
 }
