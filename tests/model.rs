@@ -201,3 +201,40 @@ fn held_out_points_are_predicted_and_judged() {
     assert!(run.out.contains("all prompts have the mean length, 300 tokens"), "{}", run.out);
     fit("--hold-out 7").refuses(&["--hold-out: found \"7\"", "1 (1 in flight, 300 in, 16 out)"]);
 }
+
+/// A sweep of a simulated engine, whose prior says what cannot be seen from outside.
+#[test]
+fn a_calibration_with_a_prior_names_its_gpu_and_is_held_against_it() {
+    let place = Scenario::new();
+    let small = "--max-num-seqs 32 --max-num-batched-tokens 1024 --max-model-len 4096 --num-blocks 1001";
+    predict(&place, &format!("--gpu h100 --model llama-3.1-8b --out prior.yaml {small}")).expect(0);
+    let prior = scaleproof_sim::profile::Profile::parse("prior.yaml", &place.read("prior.yaml")).unwrap();
+    let slower = scaleproof_sim::profile::uncertainty::Correction {
+        factors: vec![(scaleproof_sim::profile::uncertainty::Knob::Weights, 1.2)],
+    };
+    std::fs::write(place.path("engine.yaml"), prior.corrected(&slower).unwrap().to_yaml(&[])).unwrap();
+    let calibrate = |more: &str| {
+        let line = format!("calibrate {more}");
+        place.run(&line.split_whitespace().collect::<Vec<_>>())
+    };
+    let run = calibrate(
+        "--simulate engine.yaml --prior prior.yaml --budget 1 --out found.yaml --report sweep --format json",
+    );
+    // In a minute not every load is predicted within its goal.
+    assert!(run.code < 2, "{run:#?}");
+    let found = scaleproof_sim::profile::Profile::parse("found.yaml", &place.read("found.yaml")).unwrap();
+    assert_eq!((&found.gpu, &found.model_revision), (&prior.gpu, &prior.model_revision));
+    assert!(found.label().contains("on h100-sxm"), "{}", found.label());
+    // The same measurements cannot be of a model that is nine times as large.
+    predict(&place, &format!("--gpu h200 --model llama-3.1-70b --precision fp8 --out large.yaml {small}"))
+        .expect(0);
+    calibrate("--from sweep --prior large.yaml --out wrong.yaml --report again").refuses(&[
+        "faster than its GPU: found ",
+        " of the bound, for a step of ",
+        "expected at least the ",
+        "the prior may be of another GPU",
+    ]);
+    assert!(!place.path("wrong.yaml").exists());
+    calibrate("--from sweep --prior prior.yaml --scenario small --out wrong.yaml --report third")
+        .refuses(&["found tp 2, pp 1 and bf16; expected tp 1, pp 1 and bf16"]);
+}

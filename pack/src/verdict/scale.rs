@@ -92,11 +92,7 @@ fn statement(
         let own = fleets.iter().filter(|fleet| fleet.standing == standing);
         own.map(|fleet| fleet.replicas.to_string()).collect::<Vec<_>>().join(", ")
     };
-    let on = if live {
-        "live replicas"
-    } else {
-        "simulated replicas, which is a rehearsal and validates nothing live"
-    };
+    let on = if live { "live replicas" } else { "simulated replicas" };
     let mut text = Vec::new();
     for (standing, says) in [
         (Standing::Validated, format!("Validated on {on}: fleets of ")),
@@ -128,6 +124,9 @@ fn statement(
     if let Some(holds) = predicted {
         let more = if missing.is_empty() { "" } else { ", those that were not measured among them" };
         text.push(format!("Predicted capacity per replica is {} at every size{more}.", linear(holds)));
+    }
+    if !live {
+        text.push("This is a rehearsal: nothing live was measured.".to_owned());
     }
     text.join(" ")
 }

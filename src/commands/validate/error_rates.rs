@@ -178,6 +178,6 @@ fn in_words(engine: &str) -> &'static str {
     match engine {
         TRUE => "true",
         DRAWN => "drawn from the profile's uncertainty",
-        _ => "10 % slower",
+        _ => "slower by 10 %",
     }
 }

@@ -52,7 +52,14 @@ impl Uncertainty {
         progress: &Progress,
     ) -> Result<Uncertainty, CommandError> {
         if count == 0 || base.profile.uncertainty.is_none() {
-            return Ok(Uncertainty::default());
+            let mut none = Uncertainty::default();
+            if count > 0 {
+                none.remarks.push(format!(
+                    "profile {} states no uncertainty of its parameters: the predicted intervals cover seeds alone",
+                    base.profile.name
+                ));
+            }
+            return Ok(none);
         }
         let mut draws = draw_from(base, first, count)?;
         let points = |draw: &Draw| -> Vec<Point> {
