@@ -77,7 +77,8 @@ impl Coefficients {
             + self.prefill_context_token_us * shape.prefill_context as f64
             + self.row_us * rows
             + self.sampled_row_us * f64::from(shape.sampled);
-        kernels_us.max(self.launch_us)
+        // `max` would take the other one for what is no number.
+        if kernels_us < self.launch_us { self.launch_us } else { kernels_us }
     }
 }
 
