@@ -4,6 +4,7 @@
 //! length distributions, its rate or concurrency. What it does not say is drawn, several times, and the metrics are
 //! averaged; each measurement is then also uncertain by what such draws differ by.
 
+mod cache;
 mod noise;
 
 pub(crate) use noise::noise_of;
@@ -135,7 +136,7 @@ pub fn point_trial(run: &Run, assumed: &Assumed) -> Result<PointTrial, PointErro
     }
     let mut notes = Vec::new();
     let load = Source::new(run, assumed, &mut notes)?;
-    check_cache(point, assumed, &mut notes)?;
+    cache::check(point, assumed, &mut notes)?;
     let schedules = match &assumed.workload {
         Some((manifest, shared)) => load.of_workload(manifest, *shared)?,
         None => load.of_point(&mut notes)?,
@@ -146,40 +147,6 @@ pub fn point_trial(run: &Run, assumed: &Assumed) -> Result<PointTrial, PointErro
     let trial =
         Trial { label: load.label(&schedules), counted: 0..load.count as u64, schedules, seats: None };
     Ok(PointTrial { system: point.label.clone(), measured: Measured { trial, observations }, notes })
-}
-
-/// What a point says of its prefix cache, against the engine that is to serve it and the workload.
-fn check_cache(point: &OperatingPoint, assumed: &Assumed, notes: &mut Vec<String>) -> Result<(), PointError> {
-    match (point.prefix_hit_share, &assumed.workload) {
-        (Some(share), _) if share > 0.0 && !assumed.prefix_caching => unusable(
-            "prefix_hit_share",
-            share.to_string(),
-            "0 of an engine without prefix cache; predict the prior without --no-prefix-caching",
-        ),
-        (Some(share), Some(_)) => {
-            notes.push(format!(
-                "a prefix_hit_share of {share} is not simulated: --workload says what prompts share"
-            ));
-            Ok(())
-        }
-        (Some(share), None) if share > 0.0 => {
-            notes.push(
-                "prompts begin with their prefix_hit_share of tokens that are the same in all, which the cache holds but for \
-                 the first: their own histories would take more of the KV cache"
-                    .to_owned(),
-            );
-            Ok(())
-        }
-        (None, None) if assumed.prefix_caching => {
-            notes.push(
-                "the source does not say how much of the prompts was cached (prefix_hit_share): the cache is taken as cold, \
-                 and prompts as sharing nothing"
-                    .to_owned(),
-            );
-            Ok(())
-        }
-        _ => Ok(()),
-    }
 }
 
 /// How the requests of a point came.

@@ -1,10 +1,11 @@
 //! What a step costs: additive terms over the whole batch, then the host's share.
 //!
 //! ```text
-//! T_gpu = max(base + G(N) + k1 sum_dec(c+1) + k2 sum_pre(q c + q^2/2) + k3 sum_pre(c) + k4 rows + k5 sampled, launch)
+//! T_gpu = max(base + G(N) + k1 w sum_dec(c+1) + k2 sum_pre(q c + q^2/2) + k3 sum_pre(c) + k4 rows + k5 sampled, launch)
 //! T_cpu = u0 + u1 rows
 //! T     = max(T_gpu, T_cpu) with asynchronous scheduling, T_gpu + T_cpu without
 //! ```
+//! w: what decode attention takes longer because it takes whole waves ([`waves`]); 1 where a profile does not say so.
 //! Each way to run a batch (eager, one graph, piecewise graphs) has coefficients of its own.
 //!
 //! N: tokens of the batch (padded to a graph size where one applies); q: tokens of a row in this step; c: its
@@ -76,7 +77,8 @@ impl Coefficients {
             + self.prefill_context_token_us * shape.prefill_context as f64
             + self.row_us * rows
             + self.sampled_row_us * f64::from(shape.sampled);
-        kernels_us.max(self.launch_us)
+        // `max` would take the other one for what is no number.
+        if kernels_us < self.launch_us { self.launch_us } else { kernels_us }
     }
 }
 
