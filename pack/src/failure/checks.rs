@@ -100,6 +100,9 @@ fn no_new_work(report: &FailureReport, observation: &Observation<'_>) -> Check {
         let pass = if report.fault.takes_replica_down { Some(false) } else { None };
         return check(name, pass, "no replica was removed".to_owned());
     }
+    if !observation.records.is_empty() && observation.records.iter().all(|record| record.replica.is_none()) {
+        return check(name, None, "which replica serves a request is known to the router alone".to_owned());
+    }
     // A retried attempt's first sending says nothing of its last; it came to the replica it ended on after that.
     let new = |record: &&crate::record::Record| {
         outages.iter().any(|&(replica, from, to)| {

@@ -160,6 +160,18 @@ fn each_lack_fails_its_own_line() {
     assert_eq!(failing(&judge(&slow, &moments, vec![alarm()])), ["the steady state returns"]);
 }
 
+/// Behind a router nobody knows which replica served what: that it got no work is not shown.
+#[test]
+fn what_only_the_router_knows_is_not_judged() {
+    let (mut records, moments) = killed();
+    records.iter_mut().for_each(|record| record.replica = None);
+    let report = judge(&records, &moments, vec![alarm()]);
+    let check =
+        report.checks.iter().find(|check| check.name == "a removed replica gets no new work").unwrap();
+    assert_eq!(check.pass, None, "{}", check.evidence);
+    assert!(report.pass, "{:?}", failing(&report));
+}
+
 #[test]
 fn nothing_to_judge_is_no_pass_and_no_panic() {
     let report = judge(&[], &[], Vec::new());
