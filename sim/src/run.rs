@@ -33,8 +33,6 @@ use scaleproof_policy::{Admission, Fleet, Router, admission};
 const REFUSAL_TURNAROUND_MIN: Nanos = Nanos(1_000_000);
 /// The observer is asked whether to stop every so many events.
 const ASK_EVERY: u64 = 4096;
-/// From so many replicas on, what one needs has left the fastest caches when its turn comes.
-const LARGE_FLEET: usize = 64;
 
 /// Runs `schedule` on replicas made by `engine`. Records, samples and progress go to `observer`.
 ///
@@ -371,11 +369,7 @@ impl Simulation<'_> {
         }
         let mut emitted = std::mem::take(&mut self.emitted);
         emitted.clear();
-        let large = self.replicas.len() >= LARGE_FLEET;
         let unit = &mut self.replicas[replica as usize];
-        if large {
-            std::hint::black_box(unit.read_ahead());
-        }
         unit.catch_up_whole();
         unit.complete(&mut emitted);
         for token in &emitted {

@@ -217,12 +217,6 @@ impl BlockPool {
         }
     }
 
-    /// Reads what taking and naming blocks will read (`BatchScheduler::read_ahead`).
-    #[must_use]
-    pub fn read_ahead(&self) -> u64 {
-        self.tree.read_ahead() ^ u64::from(self.free)
-    }
-
     /// The copy in which the last named block of `holding` is.
     fn tail(&self, holding: &Holding) -> CopyId {
         let Some(&(mut copy, end)) = holding.parts.last() else { return NULL };

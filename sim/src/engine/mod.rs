@@ -227,11 +227,6 @@ pub trait BatchScheduler {
     /// Does so many of them, each an `update` with the oldest batch in flight and a `schedule`. The caller has the
     /// batches in flight become those that are then ([`Batch::advance`]).
     fn step_quietly(&mut self, _steps: u32) {}
-    /// Reads what the next step will read, all at once, so that the memory it lies in is waited for once and not piece by
-    /// piece. The number says nothing: it keeps the compiler from leaving the reads out.
-    fn read_ahead(&self) -> u64 {
-        0
-    }
     /// Leaves only the other blocks to be taken from now on, for a `share` of all from 0 to 1; whoever has blocks keeps
     /// them. A scheduler without a pool need not override this.
     fn withhold_blocks(&mut self, _share: f64) {}

@@ -89,11 +89,6 @@ impl TokenChain {
         self.runs.push(Run { before, stream, start, at });
     }
 
-    /// A word of it (`BatchScheduler::read_ahead`).
-    pub(super) fn read(&self) -> u64 {
-        self.runs.last().map_or(0, |run| run.before)
-    }
-
     /// The name of block `index`.
     #[must_use]
     pub fn name(&self, index: u32) -> u64 {

@@ -84,13 +84,6 @@ impl Replica {
         self.do_foreseen(steps);
     }
 
-    /// See [`crate::engine::BatchScheduler::read_ahead`].
-    pub(crate) fn read_ahead(&self) -> u64 {
-        let steps = self.in_flight.iter().map(|step| step.batch.rows.first().map_or(0, |row| row.id));
-        let own = self.totals.steps ^ self.totals.row_tokens ^ self.gpu_free.0;
-        own ^ steps.fold(0, |a, b| a ^ b) ^ self.engine.read_ahead()
-    }
-
     /// Does all steps foreseen: the one after them ends.
     pub(crate) fn catch_up_whole(&mut self) {
         self.do_foreseen(self.foreseen.len());

@@ -301,16 +301,6 @@ impl Tree {
         }
     }
 
-    /// What the next eviction and the next run read.
-    pub fn read_ahead(&self) -> u64 {
-        let due = &self.copies[self.copies[NULL as usize].free_next as usize];
-        let last = self.copies[NULL as usize].free_previous as usize;
-        let node = &self.nodes[due.node as usize];
-        let spare = self.spare_nodes.last().map_or(0, |&node| self.nodes[node as usize].start);
-        let runs = node.runs.last().map_or(0, |run| run.at);
-        u64::from(self.copies[last].node ^ node.end ^ spare ^ runs)
-    }
-
     fn link_free_after(&mut self, previous: CopyId, copy: CopyId) {
         let next = self.copies[previous as usize].free_next;
         self.copies[previous as usize].free_next = copy;

@@ -71,16 +71,6 @@ impl DecodeGroup {
         &mut self.needing_block[residue as usize]
     }
 
-    /// The member that ends first.
-    pub fn ending(&self) -> Option<(u64, Slot)> {
-        self.ends.first()
-    }
-
-    /// Of each of its memories a word.
-    pub fn read(&self) -> u64 {
-        self.updated_before ^ u64::from(self.needing_block.first().copied().unwrap_or(0))
-    }
-
     fn quote(&mut self, stream: TokenStream) {
         let count = self.quoted.get(&stream).copied().unwrap_or(0);
         self.quoted.insert(stream, count + 1);
@@ -246,7 +236,7 @@ impl VllmScheduler {
         self.scheduled += u64::from(steps);
         self.updated += u64::from(steps);
         self.group.updated_before = self.updated;
-        self.row_slots.advance(steps);
+        debug_assert!(self.row_slots.is_empty(), "somebody is listed");
         self.ended_unreported = false;
     }
 

@@ -4,7 +4,6 @@
 mod ends;
 mod group;
 mod queue;
-mod read_ahead;
 mod request;
 mod schedule;
 mod seats;
@@ -217,10 +216,6 @@ impl BatchScheduler for VllmScheduler {
 
     fn step_quietly(&mut self, steps: u32) {
         self.step_group(steps);
-    }
-
-    fn read_ahead(&self) -> u64 {
-        self.read_what_a_step_reads()
     }
 
     fn withhold_blocks(&mut self, share: f64) {

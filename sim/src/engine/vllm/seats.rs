@@ -29,11 +29,6 @@ impl Seats {
         self.0[place].1
     }
 
-    /// The last one's slot; 0 if there is none.
-    pub fn last_slot(&self) -> Slot {
-        self.0.last().map_or(0, |&(_, slot)| slot)
-    }
-
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -55,8 +50,10 @@ impl Seats {
 /// The requests behind the listed rows of the batches in flight: an update need not look them up.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RowSlots {
-    in_flight: VecDeque<(u64, Vec<Slot>)>,
-    spare: Vec<Vec<Slot>>,
+    /// With the numbers of their batches, rising.
+    in_flight: VecDeque<(u64, Slot)>,
+    /// Scratch of the batch that lands.
+    landed: Vec<Slot>,
     /// Of the batch at hand.
     pub next: Vec<Slot>,
 }
@@ -64,37 +61,29 @@ pub(super) struct RowSlots {
 impl RowSlots {
     /// The batch at hand is batch `number`.
     pub fn launch(&mut self, number: u64) {
-        let empty = self.spare.pop().unwrap_or_default();
-        self.in_flight.push_back((number, std::mem::replace(&mut self.next, empty)));
-    }
-
-    /// The slots of the batch that ends next.
-    pub fn landing(&self) -> &[Slot] {
-        self.in_flight.front().map_or(&[], |(_, slots)| slots)
+        self.in_flight.extend(self.next.drain(..).map(|slot| (number, slot)));
     }
 
     /// The slots of batch `number`, which ends; to be given back. Those of batches before it that nobody updated are
     /// forgotten.
     pub fn land(&mut self, number: u64) -> Vec<Slot> {
-        while let Some((landed, slots)) = self.in_flight.pop_front() {
-            if landed == number {
-                return slots;
+        let mut landed = std::mem::take(&mut self.landed);
+        while let Some(&(batch, slot)) = self.in_flight.front().filter(|(batch, _)| *batch <= number) {
+            if batch == number {
+                landed.push(slot);
             }
-            self.give_back(slots);
+            self.in_flight.pop_front();
         }
-        Vec::new()
+        landed
     }
 
-    /// The batches in flight, of which none lists anybody, become those so many steps later.
-    pub fn advance(&mut self, steps: u32) {
-        for (number, slots) in &mut self.in_flight {
-            debug_assert!(slots.is_empty(), "somebody is listed");
-            *number += u64::from(steps);
-        }
+    /// Whether no batch in flight lists anybody.
+    pub fn is_empty(&self) -> bool {
+        self.in_flight.is_empty()
     }
 
     pub fn give_back(&mut self, mut slots: Vec<Slot>) {
         slots.clear();
-        self.spare.push(slots);
+        self.landed = slots;
     }
 }
