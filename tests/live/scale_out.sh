@@ -30,16 +30,7 @@ stop() {
   fleet='' balancer=''
 }
 trap stop EXIT
-
-# until_up ADDRESS
-until_up() {
-  for _ in $(seq 300); do
-    curl -sf "http://$1/v1/models" >/dev/null && return
-    sleep 0.1
-  done
-  echo "http://$1 does not answer: see the logs in $out"
-  exit 1
-}
+. "$here/until_up.sh"
 
 # begin WEIGHT [arguments of emulate]: eight replicas and the router, which gives the first one so many shares
 begin() {
@@ -47,14 +38,14 @@ begin() {
   shift
   "${around[@]}" "$scaleproof" emulate "$scenario" --replicas 8 --noise 0.01 --port "$port" --admin-port "$admin" "$@" >>"$out/emulate.log" 2>&1 &
   fleet=$!
-  until_up "${addresses[7]}"
+  until_up "http://${addresses[7]}/v1/models"
   if [ -n "$router" ] && [ "$weight" = 1 ]; then
     "${around[@]}" "$here/router.sh" "$router" "$front" power_of_two "${addresses[@]/#/http://}" >>"$out/router.log" 2>&1 &
   else
     "${around[@]}" "$here/nginx.sh" "$front" "${addresses[0]} weight=$weight" "${addresses[@]:1}" >>"$out/router.log" 2>&1 &
   fi
   balancer=$!
-  until_up "127.0.0.1:$front"
+  until_up "http://127.0.0.1:$front/v1/models"
 }
 
 good=0

@@ -2,6 +2,7 @@
 # $here, $root (of setup_vllm.sh), $port and $out (a new directory) from the script; leaves $front (the router's port),
 # $replicas (their addresses), each engine's id in $out/engine-N.pid, and in $out/scenario that of scenarios/live-tiny for two.
 # shellcheck shell=bash disable=SC2154
+. "$here/until_up.sh"
 front=$((port + 50))
 replicas=("http://127.0.0.1:$port" "http://127.0.0.1:$((port + 1))")
 mkdir -p "$out/scenario"
@@ -33,15 +34,6 @@ stop() {
 }
 trap stop EXIT
 
-# until_up URL
-until_up() {
-  for _ in $(seq 180); do
-    curl -sf "$1" >/dev/null && return
-    sleep 1
-  done
-  echo "$1 does not answer: see the logs in $out"
-  exit 1
-}
 for url in "${replicas[@]}"; do until_up "$url/health"; done
 "$here/router.sh" "$root" "$front" round_robin "${replicas[@]}" >"$out/router.log" 2>&1 &
 router=$!

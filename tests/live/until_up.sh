@@ -1,0 +1,11 @@
+# Sourced: `until_up URL` waits until the address answers, three minutes at most; then the script ends, and names $out, where the
+# logs are.
+# shellcheck shell=bash disable=SC2154
+until_up() {
+  for _ in $(seq 900); do
+    curl -sf "$1" >/dev/null && return
+    sleep 0.2
+  done
+  echo "$1 does not answer: see the logs in $out"
+  exit 1
+}
