@@ -151,8 +151,8 @@ pub fn shows(count: u64, draws: u64, confidence: f64) -> bool {
 /// The fewest draws that can show a probability of `confidence`: all of them do it.
 #[must_use]
 pub fn draws_to_show(confidence: f64) -> u64 {
-    // A float of a share below 1 gives at most some 1e16.
-    (confidence / (1.0 - confidence) - 1e-9).ceil().max(1.0) as u64
+    // A float of a share below 1 gives at most some 1e16. The allowance keeps 9999 at 0.9999 however it was rounded.
+    (confidence / (1.0 - confidence) * (1.0 - 1e-9)).ceil().max(1.0) as u64
 }
 
 #[cfg(test)]
