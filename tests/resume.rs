@@ -125,7 +125,15 @@ fn a_command_that_keeps_nothing_ends_at_once_on_an_interrupt() {
     let pipe = scenario.path("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let rest = ["--manifest", "small/workload-manifest.yaml", "--duration-s", "9", "--queue-trend", "flat"];
-    let mut child = scenario.command(&[&["analyze", "pipe"], &rest[..]].concat()).spawn().unwrap();
+    let analyze = scenario.command(&[&["analyze", "pipe"], &rest[..]].concat());
+    // Who runs the tests in the background may have them ignore interrupts.
+    let mut child = std::process::Command::new("env")
+        .arg("--default-signal=INT")
+        .arg(analyze.get_program())
+        .args(analyze.get_args())
+        .current_dir(analyze.get_current_dir().unwrap())
+        .spawn()
+        .unwrap();
     // Opens once the command waits on the other end.
     let writer = fs::OpenOptions::new().write(true).open(&pipe).unwrap();
     let id = child.id().to_string();
