@@ -7,6 +7,8 @@ Both send N requests of the same lengths at the same mean rate in Poisson gaps, 
 prefix cache. Of each pair the ratio of the mean TTFTs and of the mean TPOTs is taken (scaleproof over vllm bench). Printed are
 the geometric mean of the ratios, its 95 % interval (Student's t over the logarithms), and how far five runs of the same tool
 lie apart: largest minus smallest mean over their mean. Exit 1 if an interval lies neither inside 3 % nor inside that spread.
+Beside them stand the engine's own means of the same run, from its histograms: where these differ too, the tools put another load
+on the engine or on its machine.
 Standard library only; the engine must be up (serve.sh, on another core).
 """
 
@@ -83,6 +85,14 @@ def empty_cache(url):
     urllib.request.urlopen(urllib.request.Request(url + "/reset_prefix_cache", method="POST")).read()
 
 
+def engine_sums(url):
+    """Sum in milliseconds and count of the engine's own first-token times and gaps between tokens."""
+    text = urllib.request.urlopen(url + "/metrics").read().decode()
+    wanted = ("vllm:time_to_first_token_seconds", "vllm:inter_token_latency_seconds")
+    of = {line.split("{")[0]: float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(wanted)}
+    return [(1e3 * of[name + "_sum"], of[name + "_count"]) for name in wanted]
+
+
 def vllm_bench(given, out, seed):
     """Mean TTFT and TPOT in milliseconds."""
     root = pathlib.Path(given.root)
@@ -111,12 +121,15 @@ def scaleproof_live(given, out, seed):
         requests=given.requests, seed=seed, warmup_s=WARMUP / given.rps, input=given.input, output=given.output
     )
     (scenario / "workload-manifest.yaml").write_text(manifest)
-    (scenario / "scenario.yaml").write_text(f"profile: {profile}\nrouter: {{policy: least_outstanding}}\n")
+    (scenario / "scenario.yaml").write_text(
+        f"profile: {profile}\nrouter: {{policy: least_outstanding}}\nexperiment: {{rates_rps: [{given.rps}], cache: cold}}\n"
+    )
     pack = out / "pack"
     command = ["taskset", "-c", given.core, given.scaleproof, "live", scenario, "--target", given.url]
     command += ["--rps", str(given.rps), "--cache", "cold", "--out", pack]
     code = run(command, out / "live.log")
-    report = json.loads((pack / "slo-report.json").read_text()) if code in (0, 1, 2, 3) else {}
+    written = pack / "slo-report.json"
+    report = json.loads(written.read_text()) if written.exists() else {}
     if report.get("invalid") != []:
         sys.exit(f"scaleproof live ended with exit {code}, invalid: {report.get('invalid')}: see {out / 'live.log'}")
     with open(pack / "requests.csv", encoding="utf8") as file:
@@ -151,9 +164,15 @@ def main():
             place = out / f"{pair + 1}-{name.split()[0]}"
             place.mkdir()
             empty_cache(given.url)
+            before = engine_sums(given.url)
             measured = measure(given, place, 1000 + pair)
+            own = [(b[0] - a[0]) / (b[1] - a[1]) for a, b in zip(before, engine_sums(given.url))]
             means[name].append(measured)
-            print(f"pair {pair + 1}, {name}: mean TTFT {measured[0]:.2f} ms, mean TPOT {measured[1]:.3f} ms", flush=True)
+            print(
+                f"pair {pair + 1}, {name}: mean TTFT {measured[0]:.2f} ms (the engine says {own[0]:.2f}), "
+                f"mean TPOT {measured[1]:.3f} ms (its gaps {own[1]:.3f})",
+                flush=True,
+            )
     close = True
     ours, theirs = means.values()
     for metric, name in enumerate(("mean TTFT", "mean TPOT")):
