@@ -152,7 +152,10 @@ fn a_killed_replica_is_left_out_and_comes_back_as_predicted() {
         return;
     }
     // For docs/failures.md, by --nocapture.
-    println!("{}", markdown.split("## Prediction\n").nth(1).and_then(|rest| rest.split("\n## ").next()).unwrap());
+    println!(
+        "{}",
+        markdown.split("## Prediction\n").nth(1).and_then(|rest| rest.split("\n## ").next()).unwrap()
+    );
     assert!(failing(&markdown).iter().all(|line| line.contains("the steady state returns")), "{markdown}");
     for name in ["lost", "retried", "rejected"] {
         let beside = report["prediction"].as_array().unwrap().iter().find(|row| row["name"] == name).unwrap();
