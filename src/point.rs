@@ -1,5 +1,6 @@
 //! One operating point: simulated, analyzed, and written as a pack.
 
+mod judge;
 mod observed;
 mod tally;
 
@@ -7,15 +8,14 @@ use crate::exit::CommandError;
 use crate::files::{self, unwritable};
 use crate::input::Loaded;
 use crate::pack_writer::{PackWriter, write_point};
-use crate::progress::{Progress, Share, interrupted};
+use crate::progress::Progress;
 use crate::seal;
-use scaleproof_pack::analyze::{Analyzer, Stated};
+use judge::Judge;
 use scaleproof_pack::cache::CacheReport;
 use scaleproof_pack::capacity::Judgement;
-use scaleproof_pack::experiment::{self, Observer};
+use scaleproof_pack::experiment::Observer;
 use scaleproof_pack::hopeless::Hopeless;
 use scaleproof_pack::manifest::Manifest;
-use scaleproof_pack::record::Record;
 use scaleproof_pack::report::{OUTSIDE_VALIDITY, Origin, Report, RunFacts, SystemFacts};
 use scaleproof_pack::schedule::{Load, Schedule, ScheduleError};
 use scaleproof_pack::time::Nanos;
@@ -226,13 +226,12 @@ impl Point {
         std::fs::create_dir_all(directory).map_err(|error| unwritable(directory, &error))?;
         seal::remove(directory)?;
         let (report, samples) = self.until_warm(loaded, |schedule| {
-            let (judge, writer) = (Judge::new(loaded, progress), PackWriter::create(loaded, directory)?);
-            let mut recorder = Recorder { judge, writer };
-            let summary = self.run(loaded, schedule, &mut recorder);
-            if summary.is_ok() || recorder.writer.has_failed() {
-                recorder.writer.finish()?;
+            let mut kept = Judge::new(loaded, progress).keeping(PackWriter::create(loaded, directory)?);
+            let summary = self.run(loaded, schedule, &mut kept);
+            if summary.is_ok() || kept.keeper.has_failed() {
+                kept.keeper.finish()?;
             }
-            let (report, samples) = recorder.judge.finish(loaded, self, schedule, &summary?);
+            let (report, samples) = kept.judge.finish(loaded, self, schedule, &summary?);
             write_point(loaded, directory, (&self.name(loaded), self.replicas), &report, &samples)?;
             Ok((report, samples))
         })?;
@@ -315,68 +314,6 @@ fn read_report(directory: &Path) -> Option<Report> {
     serde_json::from_slice(&std::fs::read(directory.join(files::REPORT)).ok()?).ok()
 }
 
-/// Takes what a run yields into the analyzer, and to the progress bar.
-struct Judge<'a> {
-    analyzer: Analyzer,
-    samples: Vec<TimelineRow>,
-    progress: Share<'a>,
-    /// Ends the run once it is certain to fail, if that is all that is asked.
-    hopeless: Option<Hopeless>,
-}
-
-impl<'a> Judge<'a> {
-    fn new(loaded: &Loaded, progress: &'a Progress) -> Judge<'a> {
-        let analyzer = Analyzer::new(&loaded.manifest);
-        Judge { analyzer, samples: Vec::new(), progress: Share::of(progress), hopeless: None }
-    }
-
-    /// The report of the run, and the replicas over time.
-    fn finish(
-        mut self,
-        loaded: &Loaded,
-        point: &Point,
-        schedule: &Schedule,
-        summary: &RunSummary,
-    ) -> (Report, Vec<TimelineRow>) {
-        // A short run ends before it reports any.
-        self.progress.reached(summary.attempts);
-        let facts = RunFacts { complete: !summary.stopped, ..point.facts(loaded, schedule) };
-        let mut report = self.analyzer.finish(facts, Stated::default());
-        let block_size = loaded.scenario.scheduler.block_size;
-        let cache = add_cache(&mut report, schedule, &self.samples, block_size);
-        report.warnings.extend(warnings(loaded, schedule, summary, &cache));
-        (report, self.samples)
-    }
-}
-
-impl Observer for Judge<'_> {
-    fn record(&mut self, record: &Record) {
-        self.analyzer.push(record);
-        if let Some(hopeless) = &mut self.hopeless {
-            hopeless.push(record);
-        }
-    }
-
-    fn sample(&mut self, row: &TimelineRow) {
-        self.analyzer.push_sample(row);
-        self.samples.push(*row);
-    }
-
-    fn progress(&mut self, progress: experiment::Progress) {
-        self.progress.reached(progress.ended);
-    }
-
-    fn stop(&mut self) -> bool {
-        interrupted() || self.hopeless.as_ref().is_some_and(|hopeless| hopeless.gate().is_some())
-    }
-}
-
-/// Judges a run and writes its attempts to the disk.
-struct Recorder<'a> {
-    judge: Judge<'a>,
-    writer: PackWriter,
-}
-
 /// Adds to a report what the prefix cache did over its window.
 pub fn add_cache(
     report: &mut Report,
@@ -440,23 +377,4 @@ pub fn warnings_of_run(schedule: &Schedule, continued: u64, cache: &CacheReport)
         ));
     }
     warnings
-}
-
-impl Observer for Recorder<'_> {
-    fn record(&mut self, record: &Record) {
-        self.judge.record(record);
-        self.writer.row(record);
-    }
-
-    fn sample(&mut self, row: &TimelineRow) {
-        self.judge.sample(row);
-    }
-
-    fn progress(&mut self, progress: experiment::Progress) {
-        self.judge.progress(progress);
-    }
-
-    fn stop(&mut self) -> bool {
-        self.judge.stop() || self.writer.has_failed()
-    }
 }

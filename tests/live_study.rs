@@ -75,11 +75,7 @@ fn short() -> Scenario {
         .manifest("min_successful_samples_per_class: 50", "min_successful_samples_per_class: 10")
         .manifest("warmup_seconds: 1", "warmup_seconds: 0.2")
         .manifest("prefix_cache: enabled", "scheduler_revision: small-s1\n  prefix_cache: enabled")
-        .scenario(
-            "experiment:\n",
-            "prefix_groups:\n  - {name: chats, tokens: 48, weight: 1, classes: [chat]}\n\
-             \x20 - {name: batches, tokens: 96, weight: 1, classes: [batch]}\nexperiment:\n",
-        )
+        .prefix_groups([("chats", 48), ("batches", 96)])
 }
 
 #[test]

@@ -11,7 +11,7 @@ use support::Scenario;
 fn scenario() -> Scenario {
     Scenario::new()
         .scenario("rates_rps: [20, 60, 400]", "rates_rps: [20, 90]")
-        .scenario("router: ", "prefix_groups:\n  - {name: a, tokens: 32, weight: 1, classes: [chat]}\n  - {name: b, tokens: 96, weight: 1, classes: [batch]}\nrouter: ")
+        .prefix_groups([("a", 32), ("b", 96)])
 }
 
 /// A copy of the scenario as the engine has it, with one of its files changed.

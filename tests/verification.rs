@@ -19,11 +19,7 @@ fn study() -> (Scenario, PathBuf) {
         .manifest("mix: 0.75", "mix: 0.5")
         .manifest("mix: 0.25", "mix: 0.5")
         .manifest("min_successful_samples_per_class: 50", "min_successful_samples_per_class: 2000")
-        .scenario(
-            "experiment:\n",
-            "prefix_groups:\n  - {name: chats, tokens: 48, weight: 1, classes: [chat]}\n\
-             \x20 - {name: batches, tokens: 96, weight: 1, classes: [batch]}\nexperiment:\n",
-        )
+        .prefix_groups([("chats", 48), ("batches", 96)])
         .scenario("sample_interval_seconds: 0.05", "sample_interval_seconds: 0.5");
     let made = scenario.run(&["reproduce", "small", "--out", "study", "--failure-rate", "20"]);
     assert_eq!(made.code, 0, "{}\n{}", made.out, made.err);

@@ -3,6 +3,7 @@
 use crate::config::EmulateError;
 use scaleproof_pack::time::Nanos;
 use scaleproof_sim::engine::Batch;
+use scaleproof_sim::step_time::BatchShape;
 use std::fs::File;
 use std::io::{LineWriter, Write};
 use std::path::Path;
@@ -42,7 +43,7 @@ impl StepLog {
             "{replica},{:.9},{:.9},{},{},{},{},{},{}",
             begins.seconds(),
             ends.seconds(),
-            batch.tokens(),
+            BatchShape::of(batch).tokens,
             batch.prefill_rows(),
             batch.decode_rows(),
             batch.admitted.len(),

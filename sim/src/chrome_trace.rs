@@ -6,6 +6,7 @@
 
 use crate::attempt::Attempt;
 use crate::engine::{Batch, Row};
+use crate::step_time::BatchShape;
 use crate::watch::{Step, Watcher};
 use scaleproof_pack::record::Record;
 use scaleproof_pack::time::Nanos;
@@ -230,7 +231,8 @@ fn micros(time: Nanos) -> f64 {
 
 /// A step's name and what it is made of.
 fn describe(batch: &Batch) -> (String, Value) {
-    let (tokens, prefills, decodes) = (batch.tokens(), batch.prefill_rows(), batch.decode_rows());
+    let (tokens, prefills, decodes) =
+        (BatchShape::of(batch).tokens, batch.prefill_rows(), batch.decode_rows());
     let name = match (prefills, decodes) {
         (0, _) => format!("decode {decodes}"),
         (_, 0) => format!("prefill {tokens}"),

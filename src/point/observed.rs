@@ -4,7 +4,6 @@ use super::{Judge, Point};
 use crate::exit::CommandError;
 use crate::input::Loaded;
 use crate::progress::Progress;
-use scaleproof_pack::experiment::{self, Observer};
 use scaleproof_pack::record::Record;
 use scaleproof_pack::report::Report;
 use scaleproof_pack::schedule::Schedule;
@@ -20,11 +19,6 @@ pub struct Observed {
     pub samples: Vec<TimelineRow>,
 }
 
-struct Keeper<'a> {
-    judge: Judge<'a>,
-    records: Vec<Record>,
-}
-
 impl Point {
     /// Simulates one of the point's schedules. None if the user asked to stop meanwhile.
     pub fn observed(
@@ -33,28 +27,9 @@ impl Point {
         schedule: &Schedule,
         progress: &Progress,
     ) -> Result<Option<Observed>, CommandError> {
-        let mut keeper = Keeper { judge: Judge::new(loaded, progress), records: Vec::new() };
-        let summary = self.run(loaded, schedule, &mut keeper)?;
-        let (report, samples) = keeper.judge.finish(loaded, self, schedule, &summary);
-        Ok(report.facts.complete.then_some(Observed { report, records: keeper.records, samples }))
-    }
-}
-
-impl Observer for Keeper<'_> {
-    fn record(&mut self, record: &Record) {
-        self.judge.record(record);
-        self.records.push(record.clone());
-    }
-
-    fn sample(&mut self, row: &TimelineRow) {
-        self.judge.sample(row);
-    }
-
-    fn progress(&mut self, progress: experiment::Progress) {
-        self.judge.progress(progress);
-    }
-
-    fn stop(&mut self) -> bool {
-        self.judge.stop()
+        let mut kept = Judge::new(loaded, progress).keeping(Vec::new());
+        let summary = self.run(loaded, schedule, &mut kept)?;
+        let (report, samples) = kept.judge.finish(loaded, self, schedule, &summary);
+        Ok(report.facts.complete.then_some(Observed { report, records: kept.keeper, samples }))
     }
 }

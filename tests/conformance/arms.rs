@@ -136,7 +136,7 @@ fn slow() -> Scenario {
         .manifest("dp: 2, replicas: 2, gpus: 4", "dp: 4, replicas: 4, gpus: 8")
         .profile("base_us: 5000", "base_us: 40000")
         .scenario("router: {policy: least_outstanding}", "router: {policy: round_robin}")
-        .scenario("router: ", GROUPS)
+        .prefix_groups(GROUPS)
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::support::{Run, Scenario};
 use serde_json::Value;
 
 /// Shared prefixes of two blocks for one class, and of six for the other.
-pub const GROUPS: &str = "prefix_groups:\n  - {name: a, tokens: 32, weight: 1, classes: [chat]}\n  - {name: b, tokens: 96, weight: 1, classes: [batch]}\nrouter: ";
+pub const GROUPS: [(&str, u32); 2] = [("a", 32), ("b", 96)];
 
 /// The checks that do not depend on how busy the machine is.
 const ALWAYS: [&str; 5] =
@@ -85,7 +85,7 @@ fn quick() -> Scenario {
         .manifest("initial_scheduled_requests: 400", "initial_scheduled_requests: 100")
         .manifest("{chat: 300, batch: 100}", "{chat: 75, batch: 25}")
         .manifest("min_successful_samples_per_class: 50", "min_successful_samples_per_class: 20")
-        .scenario("router: ", GROUPS)
+        .prefix_groups(GROUPS)
 }
 
 /// Every attempt succeeded, with the tokens scheduled and as many hits as `cached` says of its class.

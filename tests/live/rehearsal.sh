@@ -15,10 +15,8 @@ mkdir -p "$out"
 "$scaleproof" emulate "$scenario" --port "$port" --admin-port "$admin" >"$out/emulate.log" 2>&1 &
 fleet=$!
 trap 'kill -INT $fleet 2>/dev/null && wait $fleet || true' EXIT
-until curl -sf "http://127.0.0.1:$admin/replicas" >/dev/null; do
-  kill -0 $fleet || { echo "the emulator did not start: see $out/emulate.log"; exit 1; }
-  sleep 0.1
-done
+. "$here/until_up.sh"
+until_up "http://127.0.0.1:$admin/replicas" $fleet
 targets=()
 for url in $(sed -n 's/^replica [0-9]*: //p' "$out/emulate.log"); do targets+=(--target "$url"); done
 # Slow enough that the failure test lasts a minute: the steady state must hold for 30 s. The replica is started again by itself.

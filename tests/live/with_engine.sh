@@ -5,7 +5,5 @@ mkdir -p "$out"
 "$here/serve.sh" "$root" tiny "$port" 0 >"$out/engine.log" 2>&1 &
 engine=$!
 trap 'kill $engine; wait $engine || true' EXIT
-until curl -sf "$url/health" >/dev/null; do
-  kill -0 $engine || { echo "the engine did not start: see $out/engine.log"; exit 1; }
-  sleep 1
-done
+. "$here/until_up.sh"
+until_up "$url/health" $engine

@@ -124,6 +124,15 @@ impl Scenario {
         self.replace("scenario.yaml", old, new)
     }
 
+    /// Prompts share a prefix of so many tokens, `chat` one and `batch` another.
+    pub fn prefix_groups(self, [chat, batch]: [(&str, u32); 2]) -> Scenario {
+        let group = |(name, tokens): (&str, u32), class: &str| {
+            format!("  - {{name: {name}, tokens: {tokens}, weight: 1, classes: [{class}]}}\n")
+        };
+        let groups = group(chat, "chat") + &group(batch, "batch");
+        self.scenario("router: ", &format!("prefix_groups:\n{groups}router: "))
+    }
+
     /// Changes the profile.
     pub fn profile(self, old: &str, new: &str) -> Scenario {
         self.replace("profile.yaml", old, new)

@@ -5,6 +5,7 @@
 //! none here.
 
 use super::Composer;
+use crate::hardware::Precision;
 use scaleproof_sim::profile::{FitError, rounded};
 
 /// A step to weigh the kernels by.
@@ -28,38 +29,34 @@ const STEPS: [Step; 3] = [
 impl Composer<'_> {
     /// The errors of the three kinds of step, and of the kernels that they rest on.
     pub(super) fn fit_errors(&self) -> Vec<FitError> {
-        let steps = STEPS.iter().filter_map(|step| self.step_error(step));
-        let precisions = [self.memory.precision.word(), self.memory.kv_precision.word()];
-        let kernels = [
-            self.products_kind(precisions[0]),
-            self.decode_kind(precisions[1]),
-            "prefill".to_owned(),
-            "collective".to_owned(),
-            "element_wise".to_owned(),
-        ];
+        let kinds = self.kinds();
+        let steps = STEPS.iter().filter_map(|step| self.step_error(step, &kinds));
         let measured_on = self.kernels.gpus.join(", ");
         let alone = |kind: &&String| self.memory.tp > 1 || *kind != "collective";
-        let named =
-            kernels.iter().filter(alone).filter_map(|kind| self.kernels.fit_error(kind)).map(|error| {
-                FitError { kind: format!("kernel {}, of {measured_on}", error.kind), ..error.clone() }
-            });
+        let named = kinds.iter().filter(alone).filter_map(|kind| self.kernels.fit_error(kind)).map(|error| {
+            FitError { kind: format!("kernel {}, of {measured_on}", error.kind), ..error.clone() }
+        });
         steps.chain(named).collect()
     }
 
-    /// FP8's products stand for other formats that were not measured.
-    fn products_kind(&self, precision: &str) -> String {
-        let kind = format!("products_{precision}");
-        if self.kernels.fit_error(&kind).is_some() { kind } else { "products_fp8".to_owned() }
+    /// The kinds of measured kernels in a step. FP8's products and 16-bit attention stand for formats that were not measured.
+    fn kinds(&self) -> [String; 5] {
+        let fitted = |kernel: &str, precision: Precision, instead: Precision| {
+            let kind = |precision: Precision| format!("{kernel}_{}", precision.word());
+            let own = kind(precision);
+            if self.kernels.fit_error(&own).is_some() { own } else { kind(instead) }
+        };
+        [
+            fitted("products", self.memory.precision, Precision::Fp8),
+            fitted("decode", self.memory.kv_precision, Precision::Bf16),
+            "prefill".to_owned(),
+            "collective".to_owned(),
+            "element_wise".to_owned(),
+        ]
     }
 
-    /// As 16-bit attention stands for others.
-    fn decode_kind(&self, precision: &str) -> String {
-        let kind = format!("decode_{precision}");
-        if self.kernels.fit_error(&kind).is_some() { kind } else { "decode_bf16".to_owned() }
-    }
-
-    /// Time of each measured kernel in a step, and its kind.
-    fn kernels_us(&self, step: &Step) -> Option<[(String, f64); 5]> {
+    /// The time of each in a step, in the same order.
+    fn kernels_us(&self, step: &Step) -> Option<[f64; 5]> {
         let (prompt, rows) = (f64::from(step.prompt), f64::from(step.rows));
         let tokens = step.prompt + step.rows;
         let knot = self.products.iter().find(|knot| knot.tokens >= tokens).or(self.products.last())?;
@@ -67,19 +64,13 @@ impl Composer<'_> {
         let costs = self.coefficients(std::slice::from_ref(knot), self.prefill_token_us());
         let decode_us = rows * (costs.row_us + CONTEXT * costs.decode_context_token_us);
         let prefill_us = prompt * (self.prefill_token_us() + costs.prefill_pair_us * prompt / 2.0);
-        Some([
-            (self.products_kind(self.memory.precision.word()), products_us),
-            ("collective".to_owned(), reduce_us),
-            ("element_wise".to_owned(), element_us),
-            (self.decode_kind(self.memory.kv_precision.word()), decode_us),
-            ("prefill".to_owned(), prefill_us),
-        ])
+        Some([products_us, decode_us, prefill_us, reduce_us, element_us])
     }
 
-    fn step_error(&self, step: &Step) -> Option<FitError> {
+    fn step_error(&self, step: &Step, kinds: &[String]) -> Option<FitError> {
         let (mut sum, mut total_us, mut count) = (0.0, 0.0, 0);
-        for (kind, us) in self.kernels_us(step)?.into_iter().filter(|(_, us)| *us > 0.0) {
-            let error = self.kernels.fit_error(&kind)?;
+        for (kind, us) in kinds.iter().zip(self.kernels_us(step)?).filter(|(_, us)| *us > 0.0) {
+            let error = self.kernels.fit_error(kind)?;
             sum += us * error.median_relative;
             total_us += us;
             count += error.count;

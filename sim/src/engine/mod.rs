@@ -87,12 +87,6 @@ impl Batch {
         self.rows.is_empty() && self.grouped.count == 0
     }
 
-    /// Tokens computed.
-    #[must_use]
-    pub fn tokens(&self) -> u64 {
-        self.rows.iter().map(|row| u64::from(row.tokens)).sum::<u64>() + u64::from(self.grouped.count)
-    }
-
     /// Rows that compute prompt.
     #[must_use]
     pub fn prefill_rows(&self) -> usize {

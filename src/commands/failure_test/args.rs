@@ -117,9 +117,7 @@ impl LiveFaultArgs {
             vocabulary: self.vocabulary,
         }
     }
-}
 
-impl LiveFaultArgs {
     /// What of them is no matter of the targets, as one types it.
     pub fn typed(&self) -> Vec<String> {
         let mut words = vec!["--live".to_owned()];

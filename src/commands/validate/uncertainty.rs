@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 /// The draws of all points.
 #[derive(Debug, Default)]
 pub struct Uncertainty {
-    /// Replicas, rate and draws of each point.
-    points: Vec<(u32, f64, Vec<Drawn>)>,
+    /// Replicas, rate, and a draw at that point.
+    drawn: Vec<(u32, f64, Drawn)>,
     /// Each draw's factors on the profile's costs.
     factors: Vec<Value>,
     /// What a reader should know.
@@ -71,25 +71,17 @@ impl Uncertainty {
             draw.with(base, |loaded| points.iter().map(|point| drawn(loaded, point, own, progress)).collect())
         };
         let all: Result<Vec<_>, CommandError> = draws.par_iter_mut().with_max_len(1).map(one).collect();
-        let mut found = Uncertainty {
-            points: Vec::new(),
+        Ok(Uncertainty {
+            drawn: all?.into_iter().flatten().collect(),
             factors: draws.iter().map(|draw| json!(draw.factors())).collect(),
             remarks: remarks(base, &draws),
-        };
-        for (replicas, rps, drawn) in all?.into_iter().flatten() {
-            match found.points.iter_mut().find(|(n, r, _)| *n == replicas && r.total_cmp(&rps).is_eq()) {
-                Some((.., draws)) => draws.push(drawn),
-                None => found.points.push((replicas, rps, vec![drawn])),
-            }
-        }
-        Ok(found)
+        })
     }
 
     /// The draws of one point.
     pub fn at(&self, replicas: u32, offered_rps: f64) -> Vec<Drawn> {
-        let same =
-            |(n, rps, _): &&(u32, f64, Vec<Drawn>)| *n == replicas && rps.total_cmp(&offered_rps).is_eq();
-        self.points.iter().find(same).map(|(.., draws)| draws.clone()).unwrap_or_default()
+        let here = |(n, rps, _): &&(u32, f64, Drawn)| *n == replicas && rps.total_cmp(&offered_rps).is_eq();
+        self.drawn.iter().filter(here).map(|(.., drawn)| drawn.clone()).collect()
     }
 
     /// The parameter sets, for the file of the prediction.
