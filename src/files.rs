@@ -24,6 +24,8 @@ pub const PAGE: &str = "report.html";
 pub const POINTS: &str = "points.csv";
 /// What was imported from where.
 pub const IMPORT: &str = "import.json";
+/// The plan for a peak.
+pub const PLAN: &str = "plan.json";
 /// A row a point of a study.
 pub const SUMMARY: &str = "summary.csv";
 

@@ -235,7 +235,7 @@ impl Point {
             write_point(loaded, directory, (&self.name(loaded), self.replicas), &report, &samples)?;
             Ok((report, samples))
         })?;
-        seal::put(directory)?;
+        seal::put(directory, &[])?;
         Ok(PointResult { point: *self, directory: directory.to_owned(), resumed: false, report, samples })
     }
 

@@ -31,13 +31,13 @@ struct Seal {
     sha256: BTreeMap<String, String>,
 }
 
-/// Seals the pack in `directory`.
-pub fn put(directory: &Path) -> Result<(), CommandError> {
+/// Seals the pack in `directory`: a point's files, and those `besides`.
+pub fn put(directory: &Path, besides: &[&str]) -> Result<(), CommandError> {
     let mut sha256 = BTreeMap::new();
-    for name in SEALED {
+    for name in SEALED.iter().chain(besides) {
         let path = directory.join(name);
         let bytes = std::fs::read(&path).map_err(|error| unwritable(&path, &error))?;
-        sha256.insert(name.to_owned(), sha256_hex(&bytes));
+        sha256.insert((*name).to_owned(), sha256_hex(&bytes));
     }
     let seal = Seal { scaleproof: env!("CARGO_PKG_VERSION").to_owned(), sha256 };
     let json = serde_json::to_string_pretty(&seal).map_err(CommandError::could_not_run)?;
@@ -64,6 +64,7 @@ pub fn broken(directory: &Path) -> Option<String> {
         return Some(format!("scaleproof {} made it", seal.scaleproof));
     }
     let intact = |name: &str| seal.sha256.get(name) == read(name).map(|bytes| sha256_hex(&bytes)).as_ref();
-    let changed = SEALED.into_iter().find(|name| !seal.sha256.contains_key(*name) || !intact(name))?;
+    let mut sealed = SEALED.into_iter().chain(seal.sha256.keys().map(String::as_str));
+    let changed = sealed.find(|name| !seal.sha256.contains_key(*name) || !intact(name))?;
     Some(format!("{changed} is not as it was written"))
 }

@@ -21,12 +21,14 @@ fn study() -> (Scenario, PathBuf) {
         .manifest("min_successful_samples_per_class: 50", "min_successful_samples_per_class: 2000")
         .prefix_groups([("chats", 48), ("batches", 96)])
         .scenario("sample_interval_seconds: 0.05", "sample_interval_seconds: 0.5");
-    let made = scenario.run(&["reproduce", "small", "--out", "study", "--failure-rate", "20"]);
+    let made = scenario.run(&REPRODUCE);
     assert_eq!(made.code, 0, "{}\n{}", made.out, made.err);
     assert!(made.out.contains("\naccepted\n"));
     let folder = scenario.path("study");
     (scenario, folder)
 }
+
+const REPRODUCE: [&str; 6] = ["reproduce", "small", "--out", "study", "--failure-rate", "20"];
 
 /// What `verify-pack` says of each line.
 fn verdicts(folder: &Path) -> (i32, Vec<(String, String)>) {
@@ -104,7 +106,7 @@ fn without_rows(text: &str, class: &str, count: usize) -> String {
 type Damage = (&'static str, &'static str, fn(&Path));
 
 /// What is done, the line that must refuse it, how.
-const DAMAGES: [Damage; 13] = [
+const DAMAGES: [Damage; 16] = [
     ("a class is missing", "points", |study| {
         edit_report(&point(study, &["open-cold-60"]), |report| {
             report["classes"].as_object_mut().unwrap().remove("batch").unwrap();
@@ -160,6 +162,23 @@ const DAMAGES: [Damage; 13] = [
         edit_json(&study.join("plan/plan.json"), |plan| plan["plans"][0]["required_gpus"] = json!(1));
     }),
     ("no failure test", "failure-test", |study| fs::remove_dir_all(study.join("failure-test")).unwrap()),
+    ("a failure test's time is altered", "failure-test", |study| {
+        edit_json(&study.join("failure-test/failure-test.json"), |report| {
+            report["detected"]["after_s"] = json!(0.001);
+        });
+    }),
+    ("an attempt of a failure test is altered", "failure-test", |study| {
+        let point = study.join("failure-test");
+        edit(&point.join("requests.csv"), |text| text.replacen(",lost,", ",ok,", 1));
+        seal_again(&point);
+    }),
+    ("a failure test's load generator was late", "failure-test", |study| {
+        edit_report(&study.join("failure-test"), |report| {
+            let check = json!({"name": "send_lag_p99_ms", "value": 9.0, "limit": 5.0, "pass": false});
+            report["checks"] = json!([check]);
+            report["invalid"] = json!(["send_lag_p99_ms: found 9.000; expected at most 5"]);
+        });
+    }),
 ];
 
 #[test]
@@ -177,6 +196,20 @@ fn a_whole_study_is_accepted_and_a_damaged_one_refused() {
         assert!(code == 1 && verdict != "met", "{what}: {line} is {verdict}: {lines:?}");
         fs::remove_dir_all(&damaged).unwrap();
     }
+}
+
+#[test]
+fn a_study_that_was_cut_short_is_resumed() {
+    let (scenario, study) = study();
+    let before = fs::read(study.join("failure-test/requests.csv")).unwrap();
+    fs::remove_dir_all(point(&study, &["open-warm-20"])).unwrap();
+    fs::remove_file(study.join("open/sweep.json")).unwrap();
+    fs::remove_dir_all(study.join("plan")).unwrap();
+    let again = scenario.run(&[&REPRODUCE[..], &["--resume"]].concat());
+    assert_eq!(again.code, 0, "{}\n{}", again.out, again.err);
+    assert!(again.out.contains("\naccepted\n") && again.err.contains("not made again"), "{again:#?}");
+    assert_eq!(fs::read(study.join("failure-test/requests.csv")).unwrap(), before);
+    scenario.run(&REPRODUCE).refuses(&["found files in it", "--resume"]);
 }
 
 #[test]

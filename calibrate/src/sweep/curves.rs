@@ -235,6 +235,7 @@ fn measurement(kind: Kind, at_s: f64, time: Robust, held_out: bool) -> Measureme
         relative_sd: time.relative_sd,
         samples: time.samples,
         outliers: time.outliers,
+        stalls: time.stalls,
         held_out,
     }
 }
@@ -346,7 +347,7 @@ fn mixed(
         let chunks = chunk_sizes(tokens, rows, scheduler).len();
         let Some(seen) = disturbance(&streams, &group, count as usize, chunks) else { continue };
         let row = |kind, time_us: f64, rows_at: f64| {
-            let time = Robust { mean: time_us, relative_sd: 0.0, samples: 1, outliers: 0 };
+            let time = Robust { mean: time_us, relative_sd: 0.0, samples: 1, outliers: 0, stalls: 0.0 };
             Measurement {
                 rows,
                 context: rows_at,

@@ -49,6 +49,8 @@ pub struct Measurement {
     pub samples: u32,
     /// Of those, far from the others: kept, with less weight.
     pub outliers: u32,
+    /// What the outliers would add to the time, as a share of it: their plain mean is so much longer.
+    pub stalls: f64,
     /// Measured to judge the fit, never fitted.
     pub held_out: bool,
 }
@@ -72,7 +74,7 @@ impl Measurement {
 }
 
 const HEAD: &str =
-    "kind,at_s,rows,context,prompts,prompt_tokens,time_us,relative_sd,samples,outliers,held_out";
+    "kind,at_s,rows,context,prompts,prompt_tokens,time_us,relative_sd,samples,outliers,stalls,held_out";
 
 /// The table as text.
 #[must_use]
@@ -82,7 +84,7 @@ pub fn to_csv(rows: &[Measurement]) -> String {
         // Writing into a String cannot fail.
         let _ = writeln!(
             text,
-            "{},{:.3},{},{:.1},{},{},{:.3},{:.5},{},{},{}",
+            "{},{:.3},{},{:.1},{},{},{:.3},{:.5},{},{},{:.5},{}",
             row.kind.word(),
             row.at_s,
             row.rows,
@@ -93,6 +95,7 @@ pub fn to_csv(rows: &[Measurement]) -> String {
             row.relative_sd,
             row.samples,
             row.outliers,
+            row.stalls,
             row.held_out
         );
     }
@@ -121,7 +124,8 @@ pub fn from_csv(file: &str, text: &str) -> Result<Vec<Measurement>, String> {
 
 fn row(line: &str) -> Option<Measurement> {
     let cells: Vec<&str> = line.split(',').collect();
-    let &[kind, at_s, rows, context, prompts, tokens, time_us, sd, samples, outliers, held_out] = &cells[..]
+    let &[kind, at_s, rows, context, prompts, tokens, time_us, sd, samples, outliers, stalls, held_out] =
+        &cells[..]
     else {
         return None;
     };
@@ -141,6 +145,7 @@ fn row(line: &str) -> Option<Measurement> {
         relative_sd: number(sd, 0.0)?,
         samples: count(samples)?,
         outliers: count(outliers)?,
+        stalls: number(stalls, -1e15)?,
         held_out: held_out.parse().ok()?,
     })
 }
@@ -156,6 +161,8 @@ pub struct Robust {
     pub samples: u32,
     /// Values beyond the limits.
     pub outliers: u32,
+    /// The plain mean over this one, less 1.
+    pub stalls: f64,
 }
 
 /// Deviations from the median beyond which a value is an outlier: 1.4826 median deviations are one of a normal.
@@ -174,7 +181,23 @@ pub fn robust(values: &[f64]) -> Option<Robust> {
     let variance = kept.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
     let outliers = values.iter().filter(|value| **value < low || **value > high).count() as u32;
     let relative_sd = if mean > 0.0 { (variance / n).sqrt() / mean } else { 1.0 };
-    Some(Robust { mean, relative_sd, samples: values.len() as u32, outliers })
+    let stalls = if mean > 0.0 { values.iter().sum::<f64>() / n / mean - 1.0 } else { 0.0 };
+    Some(Robust { mean, relative_sd, samples: values.len() as u32, outliers, stalls })
+}
+
+/// Standard deviations of its mean above which the share that stalls add is more than chance.
+const SURE_SDS: f64 = 2.0;
+
+/// What stalls add to the steps of a sweep in the mean, as a share: over its decode rows, each by its number of steps. 0 where
+/// that is no more than chance, as one long pause is: a profile has nothing that happens once.
+#[must_use]
+pub fn stalls(rows: &[Measurement]) -> f64 {
+    let steps = || rows.iter().filter(|row| row.kind == Kind::Decode);
+    let count: f64 = steps().map(|row| f64::from(row.samples)).sum();
+    let mean = steps().map(|row| f64::from(row.samples) * row.stalls).sum::<f64>() / count.max(1.0);
+    let square = |row: &Measurement| (f64::from(row.samples) * (row.stalls - mean)).powi(2);
+    let sd = steps().map(square).sum::<f64>().sqrt() / count.max(1.0);
+    if mean > SURE_SDS * sd { mean } else { 0.0 }
 }
 
 /// The median; of an even count the mean of the middle two. None without values.
@@ -207,6 +230,7 @@ mod tests {
             relative_sd: 0.01,
             samples: 3,
             outliers: 1,
+            stalls: 0.25,
             held_out: true,
         };
         let text = to_csv(&[row.clone(), Measurement { kind: Kind::Wait, time_us: -3.0, ..row.clone() }]);
@@ -227,6 +251,34 @@ mod tests {
         let found = robust(&values).unwrap();
         assert!((found.mean / clean.mean - 1.0).abs() < 0.003, "{found:?}");
         assert_eq!((found.samples, found.outliers, clean.outliers), (50, 1, 0));
+        assert!((found.stalls - 0.157).abs() < 0.003 && clean.stalls.abs() < 1e-12, "{found:?}");
         assert_eq!((robust(&[]), median(&[])), (None, None));
+    }
+
+    #[test]
+    fn stalls_that_come_again_have_a_share_and_one_pause_has_none() {
+        let row = |stalls| Measurement {
+            kind: Kind::Decode,
+            at_s: 0.0,
+            rows: 4,
+            context: 400.0,
+            prompts: 0,
+            prompt_tokens: 0,
+            time_us: 1000.0,
+            relative_sd: 0.01,
+            samples: 30,
+            outliers: 0,
+            stalls,
+            held_out: false,
+        };
+        let often: Vec<Measurement> =
+            (0..300).map(|i| row(if i % 10 == 0 { 0.1 } else { -0.0002 })).collect();
+        assert!((stalls(&often) - 0.00982).abs() < 1e-5, "{}", stalls(&often));
+        let once: Vec<Measurement> = (0..300).map(|i| row(if i == 7 { 3.0 } else { 0.0 })).collect();
+        let prompts: Vec<Measurement> =
+            often.iter().map(|row| Measurement { kind: Kind::Prompt, ..row.clone() }).collect();
+        for rows in [once, prompts, Vec::new()] {
+            assert!(stalls(&rows).abs() < 1e-12);
+        }
     }
 }

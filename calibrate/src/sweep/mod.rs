@@ -32,6 +32,7 @@ use lab::Lab;
 use scaleproof_pack::experiment::Experiment;
 use scaleproof_pack::hash::sha256_hex;
 use scaleproof_sim::engine::EngineConfig;
+use scaleproof_sim::profile::uncertainty::{Correction, Knob};
 use scaleproof_sim::profile::{Profile, ProfileKind, Provenance, Residual, Validity, rounded};
 use solve::{Solved, errors_by_kind, solve, steps_waited};
 
@@ -87,6 +88,8 @@ pub struct Calibration {
     pub drift: Drift,
     /// Whether graphs were seen.
     pub graphs: bool,
+    /// What stalls add to every step, as a share.
+    pub stalls: f64,
     /// Steps that a prompt waits, in the mean.
     pub steps_waited: Option<f64>,
     /// Misfit of the loaded points, by observation; None without them.
@@ -225,6 +228,8 @@ pub fn fit(swept: &Swept, name: &str, prior: Option<&Profile>) -> Result<Calibra
     scheduler.async_scheduling = steps_waited.is_none_or(|steps| steps > 1.0);
     let mut profile = describe(swept, &solved, &rows, scheduler, name)?;
     profile.uncertainty = Some(solved.uncertainty(&rows, prior));
+    let stalls = data::stalls(&rows);
+    profile.step_time = profile.corrected(&longer_steps(stalls))?.step_time;
     if let Some(prior) = prior {
         of_its_hardware(&mut profile, prior);
     }
@@ -247,7 +252,13 @@ pub fn fit(swept: &Swept, name: &str, prior: Option<&Profile>) -> Result<Calibra
     let worst = held.map(|error| error.median_relative).fold(0.0, f64::max);
     provenance.expected_relative_error = Some(rounded(worst.max(0.005), 2).min(10.0));
     profile.provenance.residuals = loaded_residuals(&profile, &swept.loaded);
-    Ok(Calibration { profile, judged, drift, graphs: solved.graphs, steps_waited, misfit })
+    Ok(Calibration { profile, judged, drift, graphs: solved.graphs, stalls, steps_waited, misfit })
+}
+
+/// Every step longer by a share, the front end as it is.
+fn longer_steps(share: f64) -> Correction {
+    let steps = Knob::ALL.into_iter().filter(|knob| *knob != Knob::FrontEnd);
+    Correction { factors: steps.map(|knob| (knob, 1.0 + share)).collect() }
 }
 
 /// Puts into a profile what a prior says that cannot be seen from outside.

@@ -130,6 +130,7 @@ mod tests {
                 relative_sd: 0.002,
                 samples: 50,
                 outliers: 0,
+                stalls: 0.0,
                 held_out: false,
             }
         };

@@ -40,6 +40,14 @@ fn write(out: &mut String, swept: &Swept, calibration: &Calibration) -> std::fmt
         swept.references.len(),
         100.0 * drift.range
     )?;
+    if calibration.stalls > 0.0 {
+        let share = 100.0 * calibration.stalls;
+        writeln!(
+            out,
+            "Steps that take far longer than others of their kind come again and again: every step of the profile is \
+             {share:.2} % longer than the typical ones, so that the mean is right\n"
+        )?;
+    }
     writeln!(out, "## Error by kind of step\n\n| kind | measurements | median error |\n|---|---|---|")?;
     for error in &profile.provenance.fit_errors {
         writeln!(out, "| {} | {} | {:.2} % |", error.kind, error.count, 100.0 * error.median_relative)?;

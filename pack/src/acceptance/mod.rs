@@ -48,6 +48,17 @@ pub struct Line {
     pub evidence: Vec<String>,
 }
 
+/// A failure test's pack, read.
+#[derive(Clone, Debug)]
+pub struct FailurePack {
+    /// failure-test.json.
+    pub report: Value,
+    /// Whether failure-test.md lies beside it.
+    pub has_page: bool,
+    /// The run that it is of.
+    pub run: PointPack,
+}
+
 /// Everything that was found in the directories given.
 #[derive(Clone, Debug, Default)]
 pub struct Evidence {
@@ -57,8 +68,8 @@ pub struct Evidence {
     pub tops: Vec<(String, String)>,
     /// plan.json of each plan.
     pub plans: Vec<(String, Value)>,
-    /// failure-test.json of each failure test, and whether failure-test.md lies beside it.
-    pub failure_tests: Vec<(String, Value, bool)>,
+    /// The failure tests.
+    pub failure_tests: Vec<FailurePack>,
     /// Dashboards and alert rules.
     pub observability: Vec<(String, String)>,
     /// Files that are there and cannot be read.

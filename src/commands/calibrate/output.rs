@@ -114,6 +114,7 @@ impl Calibrated<'_> {
             "scheduler": profile.scheduler,
             "notes": self.swept.found.notes,
             "cuda_graphs": self.calibration.graphs,
+            "stalls": self.calibration.stalls,
             "steps_waited": self.calibration.steps_waited,
             "drift_range": self.calibration.drift.range,
             "misfit": self.calibration.misfit,

@@ -14,6 +14,7 @@ use crate::files::{self, unwritable};
 use crate::input::{self, Loaded};
 use crate::point::Point;
 use crate::progress::Progress;
+use crate::seal;
 use crate::study::{exit_by_gate, pack_directory, print_out, refuse_outside, shown, use_threads};
 use args::FailureTestArgs;
 use rayon::prelude::*;
@@ -28,9 +29,9 @@ use serde::Serialize;
 use std::path::Path;
 use trial::{Trial, try_once};
 
-/// The report, for people and for `verify-pack`.
-const MARKDOWN: &str = "failure-test.md";
-/// The same, for programs.
+/// The report, for people.
+pub const MARKDOWN: &str = "failure-test.md";
+/// The same, for programs and for `verify-pack`.
 pub const JSON: &str = "failure-test.json";
 
 /// Runs the command.
@@ -187,7 +188,8 @@ impl Judged<'_> {
             .try_for_each(|row| timeline.row(row))
             .and_then(|()| timeline.finish())
             .map_err(|error| unwritable(&path, &error))?
-            .keep()
+            .keep()?;
+        seal::put(directory, &[MARKDOWN, JSON])
     }
 
     fn print(&self, args: &FailureTestArgs, loaded: &Loaded, directory: &Path) -> Result<(), CommandError> {

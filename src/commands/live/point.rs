@@ -70,7 +70,7 @@ impl Live {
         let block_size = run.block_size.unwrap_or(loaded.scenario.scheduler.block_size);
         judge(&mut report, &schedule, &recorder.samples, &run, block_size);
         write_point(loaded, directory, (&name, point.replicas), &report, &recorder.samples)?;
-        seal::put(directory)?;
+        seal::put(directory, &[])?;
         let (point, directory) = (*point, directory.to_owned());
         Ok(PointResult { point, directory, resumed: false, report, samples: recorder.samples })
     }

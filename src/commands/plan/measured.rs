@@ -37,7 +37,7 @@ pub fn run(args: &PlanArgs, study: &Path) -> Outcome {
         "required_gpus": first.map(|plan| plan.required_gpus),
         "plans": plans,
     });
-    files::write(&claim.path.join("plan.json"), format!("{result:#}\n").as_bytes())?;
+    files::write(&claim.path.join(files::PLAN), format!("{result:#}\n").as_bytes())?;
     print_out(&match common.format {
         Format::Json => {
             result["pack"] = json!(shown(&claim.path));

@@ -13,6 +13,9 @@ pub struct ReproduceArgs {
     /// Write the study's packs here [default: a new directory under out/]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Continue the study in --out: points and steps that are whole are not made again
+    #[arg(long, requires = "out")]
+    pub resume: bool,
     /// Offered rates, in requests per second [default: the scenario's]
     #[arg(long, value_name = "R,R,...", value_delimiter = ',', allow_negative_numbers = true, value_parser = rate)]
     pub rps: Vec<f64>,
@@ -25,10 +28,13 @@ pub struct ReproduceArgs {
     /// Peak to plan for, in requests per second [default: 1.5 times the highest rate that passes]
     #[arg(long, value_name = "R", allow_negative_numbers = true, value_parser = rate)]
     pub peak: Option<f64>,
-    /// Offered rate of the failure test, which kills replica 0 [default: the tested rate below the highest that passes,
+    /// Offered rate of the failure test, which kills a replica [default: the tested rate below the highest that passes,
     /// if there is one]
     #[arg(long, value_name = "R", allow_negative_numbers = true, value_parser = rate)]
     pub failure_rate: Option<f64>,
+    /// The replica that it kills; live, --inject does
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub failure_replica: u32,
     /// Threads to use [default: all cores]. Results are the same for any number
     #[arg(long, value_name = "N", conflicts_with = "live", value_parser = clap::value_parser!(u16).range(1..))]
     pub threads: Option<u16>,

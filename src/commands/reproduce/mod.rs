@@ -8,7 +8,7 @@ pub use args::ReproduceArgs;
 use crate::args::{Cli, Command, SourceArgs};
 use crate::commands::{failure_test, live, observability, plan, sweep, verify_pack};
 use crate::exit::{CommandError, Exit, Outcome};
-use crate::files::{output_directory, read_text};
+use crate::files::{self, output_directory, read_text};
 use crate::input::{self, Loaded};
 use crate::progress::{interrupted, say};
 use crate::study::{print_out, shown};
@@ -26,7 +26,8 @@ const PEAK_FACTOR: f64 = 1.5;
 pub fn run(args: &ReproduceArgs) -> Outcome {
     if args.live.live && args.live.inject.is_none() {
         return Err(CommandError::bad_input(
-            "--inject: found none; expected a shell command that kills replica 0, for the failure test; name one",
+            "--inject: found none; expected a shell command that kills a replica (--failure-replica), for the failure test; \
+             name one",
         ));
     }
     let source = SourceArgs { scenario: args.scenario.clone(), trace: None, cache: Vec::new(), seed: None };
@@ -35,16 +36,14 @@ pub fn run(args: &ReproduceArgs) -> Outcome {
         || "reproduce-scenario".to_owned(),
         |name| format!("reproduce-{}", name.to_string_lossy()),
     );
-    let claim = output_directory(args.out.as_deref(), &name, false)?;
+    let claim = output_directory(args.out.as_deref(), &name, args.resume)?;
     let study = Study { args, scenario: shown(&args.scenario), folder: &claim.path };
     study.closed_loop(&loaded)?;
     let rates = if args.rps.is_empty() { &loaded.scenario.experiment.rates_rps } else { &args.rps };
     let open = words(&["--rps", &joined(rates), "--repeats", &args.repeats.to_string()]);
     study.load("open", &[open.clone(), words(&["--cache", "cold,warm"])].concat())?;
     if let Some(capacity_rps) = study.capacity_rps()? {
-        let peak = words(&["--peak", &args.peak.unwrap_or(PEAK_FACTOR * capacity_rps).to_string()]);
-        let from = if args.live.live { words(&["--measured", &study.pack("open")]) } else { open };
-        study.step("plan", "plan", &[from, peak].concat())?;
+        study.plan(open, args.peak.unwrap_or(PEAK_FACTOR * capacity_rps))?;
         let below = rates.iter().copied().filter(|&rps| rps < capacity_rps).reduce(f64::max);
         study.failure_test(args.failure_rate.or(below).unwrap_or(capacity_rps))?;
     }
@@ -95,12 +94,30 @@ impl Study<'_> {
             all.extend(self.args.live.targets().typed("--replica"));
         }
         all.extend_from_slice(options);
+        all.extend(self.resumed(pack));
         self.until_written(self.loader(), pack, &format!("{}.json", self.loader()), &all)
+    }
+
+    /// `--resume` for a pack that was begun.
+    fn resumed(&self, pack: &str) -> Option<String> {
+        (self.args.resume && self.folder.join(pack).exists()).then(|| "--resume".to_owned())
+    }
+
+    fn plan(&self, open: Vec<String>, peak: f64) -> Outcome {
+        let peak = words(&["--peak", &peak.to_string()]);
+        if self.args.live.live {
+            let from = words(&["--measured", &self.pack("open")]);
+            return self.step_once("plan", files::PLAN, &[from, peak].concat());
+        }
+        let mut options = [open, peak].concat();
+        options.extend(self.resumed("plan"));
+        self.step("plan", "plan", &options)
     }
 
     fn failure_test(&self, rate: f64) -> Outcome {
         let live = &self.args.live;
-        let mut options = words(&["--rate", &rate.to_string()]);
+        let replica = self.args.failure_replica.to_string();
+        let mut options = words(&["--rate", &rate.to_string(), "--replica", &replica]);
         if live.live {
             options.extend(live.typed());
             options.extend(live.targets().typed("--replica-url"));
@@ -108,7 +125,16 @@ impl Study<'_> {
         if live.interval_s != Timing::default().interval {
             options.extend(words(&["--interval-s", &live.interval_s.seconds().to_string()]));
         }
-        self.until_written("failure-test", "failure-test", failure_test::JSON, &options)
+        self.step_once("failure-test", failure_test::JSON, &options)
+    }
+
+    /// Runs a command that makes its pack at once. One that was made before is taken as it is.
+    fn step_once(&self, command: &str, result: &str, options: &[String]) -> Outcome {
+        if self.args.resume && self.folder.join(command).join(result).exists() {
+            say(&format!("note: {} is there: not made again", self.pack(command)));
+            return Ok(Exit::Passed);
+        }
+        self.until_written(command, command, result, options)
     }
 
     /// Runs a command that may say at its end, with its result written, that the load generator is not to be believed. That

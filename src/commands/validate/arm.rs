@@ -90,7 +90,7 @@ pub fn keep(
     writer.finish()?;
     let name = point.name(loaded);
     write_point(loaded, directory, (&name, point.replicas), report, &yielded.samples)?;
-    seal::put(directory)
+    seal::put(directory, &[])
 }
 
 /// A run as the verdict looks at it, from its pack.

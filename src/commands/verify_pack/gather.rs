@@ -1,20 +1,17 @@
 //! What lies in the directories: points, studies, plans, failure tests, dashboards and rules.
 
+use crate::commands::failure_test;
 use crate::exit::CommandError;
 use crate::files::{self, entries, read_bytes, read_text};
 use crate::seal;
 use crate::study::shown;
 use rayon::prelude::*;
-use scaleproof_pack::acceptance::{Evidence, PointFiles, PointPack};
+use scaleproof_pack::acceptance::{Evidence, FailurePack, PointFiles, PointPack};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// Folders in folders, at most: a link that leads back ends somewhere.
 const DEPTH_MAX: usize = 8;
-
-const PLAN: &str = "plan.json";
-const FAILURE: &str = "failure-test.json";
-const FAILURE_PAGE: &str = "failure-test.md";
 
 /// Everything below the directories. A point that was named twice is judged once.
 pub fn gather(directories: &[PathBuf]) -> Result<Evidence, CommandError> {
@@ -38,15 +35,16 @@ pub fn gather(directories: &[PathBuf]) -> Result<Evidence, CommandError> {
 fn walk(directory: &Path, evidence: &mut Evidence, points: &mut Vec<PathBuf>, depth: usize) {
     let name = shown(directory);
     let has = |file: &str| directory.join(file).is_file();
-    if has(FAILURE) || has(FAILURE_PAGE) {
-        if let Some(report) = json(&directory.join(FAILURE), evidence) {
-            evidence.failure_tests.push((name, report, has(FAILURE_PAGE)));
+    if has(failure_test::JSON) || has(failure_test::MARKDOWN) {
+        if let Some(report) = json(&directory.join(failure_test::JSON), evidence) {
+            let (has_page, run) = (has(failure_test::MARKDOWN), point(directory));
+            evidence.failure_tests.push(FailurePack { report, has_page, run });
         }
         return;
     }
-    if has(PLAN) {
+    if has(files::PLAN) {
         // Its points are of other fleets, and of the search for their capacity.
-        if let Some(plan) = json(&directory.join(PLAN), evidence) {
+        if let Some(plan) = json(&directory.join(files::PLAN), evidence) {
             evidence.plans.push((name, plan));
         }
         return;

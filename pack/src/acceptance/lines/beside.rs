@@ -1,7 +1,7 @@
 //! The lines about what lies beside the points: the plan, the failure test, dashboard and alerts.
 
 use super::{Judged, capacity};
-use crate::acceptance::{Evidence, Verdict};
+use crate::acceptance::{Evidence, PointPack, Verdict};
 use crate::alerts::Cause;
 use crate::plan::{Plan, PlanInput, plan as divide};
 use serde_json::Value;
@@ -66,7 +66,8 @@ fn shown(good: Vec<String>, wrong: Vec<String>, nothing: &str) -> Judged {
 
 pub(super) fn failure_test(evidence: &Evidence) -> Judged {
     let (mut wrong, mut good) = (Vec::new(), Vec::new());
-    for (name, json, has_page) in &evidence.failure_tests {
+    for test in &evidence.failure_tests {
+        let (name, json) = (&test.run.name, &test.report);
         let detected_s = json["detected"]["after_s"].as_f64();
         let recovery_s = json["recovery_s"].as_f64();
         let at_s = json["fault"]["at_s"].as_f64().unwrap_or(0.0);
@@ -77,12 +78,13 @@ pub(super) fn failure_test(evidence: &Evidence) -> Judged {
             .filter(|alarm| alarm["at_s"].as_f64().is_some_and(|fired_s| fired_s >= at_s))
             .filter_map(|alarm| alarm["name"].as_str())
             .collect();
-        let mut lacking = Vec::new();
-        lacking.extend((!has_page).then_some("no failure-test.md"));
-        lacking.extend(detected_s.is_none().then_some("no detection time"));
-        lacking.extend(recovery_s.is_none().then_some("no recovery time"));
-        lacking.extend(alarms.is_empty().then_some("no alert fired"));
-        lacking.extend((json["pass"] != Value::Bool(true)).then_some("it did not pass"));
+        let mut lacking = unfit(&test.run);
+        let mut lacks = |what: &str, if_so: bool| lacking.extend(if_so.then(|| what.to_owned()));
+        lacks("no failure-test.md", !test.has_page);
+        lacks("no detection time", detected_s.is_none());
+        lacks("no recovery time", recovery_s.is_none());
+        lacks("no alert fired", alarms.is_empty());
+        lacks("it did not pass", json["pass"] != Value::Bool(true));
         if let (Some(detected_s), Some(recovery_s), true) = (detected_s, recovery_s, lacking.is_empty()) {
             let kind = json["fault"]["kind"].as_str().unwrap_or("fault");
             good.push(format!(
@@ -93,6 +95,13 @@ pub(super) fn failure_test(evidence: &Evidence) -> Judged {
         wrong.extend(lacking.into_iter().map(|what| format!("{name}: {what}")));
     }
     shown(good, wrong, "no failure test was found")
+}
+
+/// Why a failure test's run proves nothing: a broken seal, rows that do not give its report, a load generator that was late.
+fn unfit(run: &PointPack) -> Vec<String> {
+    let invalid = run.report.as_ref().ok().and_then(|report| report.invalid.clone()).unwrap_or_default();
+    let faults = run.seal_fault.iter().chain(run.report.as_ref().err()).chain(&run.differences).cloned();
+    faults.chain(invalid.into_iter().map(|what| format!("its load generator: {what}"))).collect()
 }
 
 /// The four causes that must be told apart.
