@@ -1,5 +1,5 @@
-//! A measured time as a sum of features with coefficients, for one form of the step time: without graphs, or with
-//! graphs of the usual sizes.
+//! A measured time as a sum of features with coefficients, for one form of the step time: without graphs, with graphs of the
+//! usual sizes, or without graphs and with launches that no step is shorter than.
 
 use super::curves::chunk_sizes;
 use super::data::{Kind, Measurement};
@@ -69,6 +69,9 @@ pub struct Form {
     graphs: Option<Cudagraphs>,
     /// Knots of G: eager, full, piecewise.
     knots: [Vec<u32>; 3],
+    /// The coefficients by which steps are told that wait for the host's launches; None where none does. The last is what
+    /// launches take.
+    launches: Option<Vec<f64>>,
 }
 
 fn mode(execution: Execution) -> usize {
@@ -91,8 +94,12 @@ impl Form {
             let kinds = CudagraphMode::FullAndPiecewise;
             Cudagraphs::with_default_sizes(kinds, seats, budget, Cudagraphs::CEILING)
         };
-        let mut form =
-            Form { scheduler: scheduler.clone(), graphs: graphs.then(usual), knots: Default::default() };
+        let mut form = Form {
+            scheduler: scheduler.clone(),
+            graphs: graphs.then(usual),
+            knots: Default::default(),
+            launches: None,
+        };
         let mut seen: [Vec<u32>; 3] = Default::default();
         for row in rows.iter().filter(|row| !row.held_out) {
             for shape in steps(row, scheduler).into_iter().flatten() {
@@ -109,10 +116,33 @@ impl Form {
         self.graphs.as_ref().map_or(eager, |graphs| graphs.pad_counts(shape.tokens, shape.rows))
     }
 
+    /// The same form, of an engine whose steps take no less than the host's launches do. Which steps those are is told by
+    /// `coefficients` of it.
+    #[must_use]
+    pub fn launched(&self, coefficients: Vec<f64>) -> Form {
+        Form { launches: Some(coefficients), ..self.clone() }
+    }
+
     /// Coefficients.
     #[must_use]
     pub fn width(&self) -> usize {
+        self.launch_at() + usize::from(self.launches.is_some())
+    }
+
+    /// Whether steps are padded to graphs' sizes.
+    #[must_use]
+    pub fn has_graphs(&self) -> bool {
+        self.graphs.is_some()
+    }
+
+    /// Where the launches' coefficient stands, in a form that has it.
+    pub(super) fn launch_at(&self) -> usize {
         self.knots_from(self.knots.len())
+    }
+
+    /// Whether it has one.
+    pub(super) fn has_launches(&self) -> bool {
+        self.launches.is_some()
     }
 
     /// Where attention's columns of a mode begin: mixed batches run on the same kernels, whether piecewise or eager.
@@ -142,19 +172,39 @@ impl Form {
             features[1] = f64::from(row.prompt_tokens);
         }
         for shape in steps(row, &self.scheduler)? {
-            let (execution, tokens) = self.pad(&shape);
-            let mode = mode(execution);
-            features[2] += f64::from(shape.rows);
-            let attention = Self::attention_from(mode);
-            features[attention] += shape.decode_context;
-            features[attention + 1] += shape.pairs;
-            features[attention + 2] += shape.prefill_context;
-            let from = self.knots_from(mode);
-            for (knot, share) in hats(&self.knots[mode], tokens) {
-                features[from + knot] += share;
-            }
+            self.add_step(&mut features, &shape);
         }
         Some(features)
+    }
+
+    /// Adds the features of a step: those of its batch, or that it waits for launches.
+    fn add_step(&self, features: &mut [f64], shape: &Shape) {
+        let step = self.step(shape);
+        if let Some(coefficients) = &self.launches {
+            let launch = self.launch_at();
+            let batch_us: f64 = step.iter().zip(coefficients).map(|(f, c)| f * c).sum();
+            if batch_us < coefficients[launch] {
+                features[launch] += 1.0;
+                return;
+            }
+        }
+        features.iter_mut().zip(step).for_each(|(sum, own)| *sum += own);
+    }
+
+    fn step(&self, shape: &Shape) -> Vec<f64> {
+        let mut features = vec![0.0; self.width()];
+        let (execution, tokens) = self.pad(shape);
+        let mode = mode(execution);
+        features[2] = f64::from(shape.rows);
+        let attention = Self::attention_from(mode);
+        features[attention] = shape.decode_context;
+        features[attention + 1] = shape.pairs;
+        features[attention + 2] = shape.prefill_context;
+        let from = self.knots_from(mode);
+        for (knot, share) in hats(&self.knots[mode], tokens) {
+            features[from + knot] += share;
+        }
+        features
     }
 
     /// What of a predicted time each factor scales, in the order of [`Knob::ALL`].
@@ -175,6 +225,9 @@ impl Form {
             parts[2] += of(attention);
             parts[3] += of(attention + 1) + of(attention + 2);
         }
+        if self.has_launches() {
+            parts[0] += of(self.launch_at());
+        }
         parts[4] = of(2);
         parts[5] = of(0) + of(1);
         debug_assert_eq!(Knob::ALL[5], Knob::FrontEnd);
@@ -194,7 +247,7 @@ impl Form {
             prefill_context_token_us: digits(values[attention + 2]),
             row_us: digits(values[2]),
             sampled_row_us: 0.0,
-            launch_us: 0.0,
+            launch_us: if self.has_launches() { digits(values[self.launch_at()]) } else { 0.0 },
             decode_wave_rows: 0.0,
         }
     }

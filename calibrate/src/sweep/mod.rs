@@ -252,7 +252,7 @@ pub fn fit(swept: &Swept, name: &str, prior: Option<&Profile>) -> Result<Calibra
     let worst = held.map(|error| error.median_relative).fold(0.0, f64::max);
     provenance.expected_relative_error = Some(rounded(worst.max(0.005), 2).min(10.0));
     profile.provenance.residuals = loaded_residuals(&profile, &swept.loaded);
-    Ok(Calibration { profile, judged, drift, graphs: solved.graphs, stalls, steps_waited, misfit })
+    Ok(Calibration { profile, judged, drift, graphs: solved.form.has_graphs(), stalls, steps_waited, misfit })
 }
 
 /// Every step longer by a share, the front end as it is.

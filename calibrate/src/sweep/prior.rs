@@ -8,7 +8,7 @@ use crate::least_squares::Row;
 use nalgebra::DMatrix;
 use scaleproof_sim::profile::Profile;
 use scaleproof_sim::profile::uncertainty::Knob;
-use scaleproof_sim::step_time::{BatchShape, Coefficients};
+use scaleproof_sim::step_time::{BatchShape, Coefficients, StepTime};
 
 /// Standard deviation of a factor's logarithm where nothing is said of it.
 pub const UNKNOWN_SD: f64 = 0.5;
@@ -70,14 +70,22 @@ fn expected(form: &Form, prior: &Profile) -> Vec<Expected> {
     all[0] = of(1e6 * (front_end.request + front_end.output_token).seconds(), Knob::FrontEnd);
     all[1] = of(front_end.prompt_token_us, Knob::FrontEnd);
     all[2] = of(row_us, Knob::Rows);
+    let mut model = prior.step_time.clone();
+    let asynchronous = prior.scheduler.async_scheduling;
+    if form.has_launches() {
+        let host_us = if asynchronous { 0.0 } else { model.host.base_us };
+        all[form.launch_at()] = of(model.eager.launch_us + host_us, Knob::Weights);
+        model.eager.launch_us = 0.0;
+    }
     for mode in Form::MODES {
         let costs = costs(prior, mode);
         let from = Form::attention_from(mode);
         all[from] = of(costs.decode_context_token_us, Knob::DecodeContext);
         all[from + 1] = of(costs.prefill_pair_us, Knob::PrefillAttention);
         all[from + 2] = of(costs.prefill_context_token_us, Knob::PrefillAttention);
+        let knots = form.knots(mode).iter();
         let times: Vec<f64> =
-            form.knots(mode).iter().map(|&tokens| without_context_us(prior, mode, tokens, row_us)).collect();
+            knots.map(|&tokens| without_context_us(&model, asynchronous, mode, tokens, row_us)).collect();
         let floor = times.first().copied().unwrap_or(0.0);
         for (place, time_us) in (form.knots_from(mode)..).zip(times) {
             let parts = (sd(Knob::Weights) * floor, sd(Knob::Compute) * (time_us - floor));
@@ -100,10 +108,10 @@ fn costs(prior: &Profile, mode: usize) -> &Coefficients {
 
 /// What the prior makes of a step of so many tokens without any context, less its rows. A full graph is of decode rows, of
 /// which each has a token; what the host takes is in it.
-fn without_context_us(prior: &Profile, mode: usize, tokens: u32, row_us: f64) -> f64 {
+fn without_context_us(model: &StepTime, asynchronous: bool, mode: usize, tokens: u32, row_us: f64) -> f64 {
     let rows = if mode == 1 { tokens } else { 1 };
     let shape = BatchShape { tokens: tokens.into(), rows, sampled: rows, ..BatchShape::default() };
-    let step_us = prior.step_time.step_us(&shape, prior.scheduler.async_scheduling);
+    let step_us = model.step_us(&shape, asynchronous);
     (step_us - row_us * f64::from(rows)).max(0.0)
 }
 

@@ -32,6 +32,10 @@ fn write(out: &mut String, swept: &Swept, calibration: &Calibration) -> std::fmt
     }
     let graphs = if calibration.graphs { "seen, steps are padded to their sizes" } else { "not seen" };
     writeln!(out, "- CUDA graphs: {graphs}")?;
+    let launch_us = profile.step_time.eager.launch_us;
+    if launch_us > 0.0 {
+        writeln!(out, "- launches: no step takes less than {:.3} ms, however small", launch_us / 1e3)?;
+    }
     let drift = &calibration.drift;
     let what = if drift.paces.is_empty() { "no more than noise" } else { "divided out" };
     writeln!(

@@ -16,8 +16,6 @@ pub struct Solved {
     pub form: Form,
     /// Its coefficients.
     pub fit: Fit,
-    /// Whether graphs are part of it.
-    pub graphs: bool,
     /// How far rows of each kind spread about it, as a share.
     spreads: Vec<(Kind, f64)>,
 }
@@ -42,28 +40,53 @@ impl Judged {
 /// What the form of the model may miss in any step, as a share.
 pub(super) const MODEL_SD: f64 = 0.003;
 
-/// Fits both forms, and takes the one with the smaller n ln(cost) + k ln(n) of n rows and k coefficients (Schwarz's
-/// criterion, 1978). Both are held to a prior, if there is one. None if there is nothing to fit.
+/// Fits each form, and takes the one with the smallest n ln(cost) + k ln(n) of n rows and k coefficients (Schwarz's
+/// criterion, 1978). All are held to a prior, if there is one. None if there is nothing to fit.
 #[must_use]
 pub fn solve(rows: &[Measurement], scheduler: &EngineConfig, prior: Option<&Profile>) -> Option<Solved> {
-    let plain = solve_form(rows, scheduler, false, prior)?;
-    let Some(graphs) = solve_form(rows, scheduler, true, prior) else { return Some(plain) };
+    let plain = solve_form(rows, Form::new(scheduler, false, rows), prior)?;
+    let others =
+        [solve_form(rows, Form::new(scheduler, true, rows), prior), with_launches(rows, &plain, prior)];
+    let spreads = others[0].as_ref().unwrap_or(&plain).spreads.clone();
     let criterion = |solved: &Solved| {
-        let (cost, count) = solved.cost(rows, &graphs.spreads);
+        let (cost, count) = solved.cost(rows, &spreads);
         let n = count as f64;
         n * cost.max(1e-12).ln() + solved.form.width() as f64 * n.ln()
     };
-    let with_graphs = criterion(&graphs) < criterion(&plain);
-    Some(if with_graphs { graphs } else { plain })
+    let all = std::iter::once(plain).chain(others.into_iter().flatten());
+    all.min_by(|a, b| criterion(a).total_cmp(&criterion(b)))
 }
 
-fn solve_form(
-    rows: &[Measurement],
-    scheduler: &EngineConfig,
-    graphs: bool,
-    prior: Option<&Profile>,
-) -> Option<Solved> {
-    let form = Form::new(scheduler, graphs, rows);
+/// What launches may take at first, over the shortest step that was measured.
+const LAUNCHES: [f64; 3] = [1.05, 1.2, 1.5];
+/// Rounds until the same steps wait for them.
+const SETTLING: usize = 6;
+
+/// Fits the form in which no step takes less than the host's launches: which of them wait for those is known when the
+/// coefficients are, and so is found in turns, from several beginnings. None where no step does.
+fn with_launches(rows: &[Measurement], plain: &Solved, prior: Option<&Profile>) -> Option<Solved> {
+    let decode = rows.iter().filter(|row| row.kind == Kind::Decode && !row.held_out && row.time_us > 0.0);
+    let least_us = decode.map(|row| row.time_us).fold(f64::INFINITY, f64::min);
+    let settled = LAUNCHES.into_iter().filter_map(|factor| {
+        let mut coefficients = plain.fit.coefficients.clone();
+        coefficients.push(factor * least_us);
+        let mut form = plain.form.launched(coefficients);
+        for _ in 0..SETTLING {
+            let solved = solve_form(rows, form.clone(), prior)?;
+            form = form.launched(solved.fit.coefficients.clone());
+            let same = rows.iter().all(|row| form.features(row) == solved.form.features(row));
+            if same {
+                return Some(Solved { form, ..solved });
+            }
+        }
+        None
+    });
+    let waits = |solved: &Solved| solved.fit.coefficients.last().is_some_and(|launch_us| *launch_us > 0.0);
+    let cost = |solved: &Solved| solved.cost(rows, &plain.spreads).0;
+    settled.filter(waits).min_by(|a, b| cost(a).total_cmp(&cost(b)))
+}
+
+fn solve_form(rows: &[Measurement], form: Form, prior: Option<&Profile>) -> Option<Solved> {
     let usable = |row: &&Measurement| !row.held_out && row.time_us > 0.0;
     let pairs: Vec<(&Measurement, Row)> = rows
         .iter()
@@ -87,7 +110,7 @@ fn solve_form(
     let measured = pairs.iter().map(|(row, _)| (MODEL_SD / sd(row, &spreads)).powi(2));
     let weights: Vec<f64> = measured.chain(of_prior).collect();
     let fit = fit_weighted(&fitted, &weights)?;
-    Some(Solved { form, fit, graphs, spreads })
+    Some(Solved { form, fit, spreads })
 }
 
 /// A row's relative standard deviation: its own, or that of its kind if it is of too few times to have one.
