@@ -57,6 +57,10 @@ pub fn solve(rows: &[Measurement], scheduler: &EngineConfig, prior: Option<&Prof
     all.min_by(|a, b| criterion(a).total_cmp(&criterion(b)))
 }
 
+/// Errors are taken of what is fitted: of what was measured, a time that is short by chance would count for more than one that is
+/// long, and the fit be short by twice the variance. What lies beyond these, measured over fitted, is no chance.
+const CHANCE: (f64, f64) = (0.7, 1.4);
+
 /// What launches may take at first, over the shortest step that was measured.
 const LAUNCHES: [f64; 3] = [1.05, 1.2, 1.5];
 /// Rounds until the same steps wait for them.
@@ -107,7 +111,10 @@ fn solve_form(rows: &[Measurement], form: Form, prior: Option<&Profile>) -> Opti
         1.4826 * median(&errors).unwrap_or(0.0)
     };
     let spreads = [Kind::Prompt, Kind::Decode, Kind::Mixed].map(|kind| (kind, spread(kind))).to_vec();
-    let measured = pairs.iter().map(|(row, _)| (MODEL_SD / sd(row, &spreads)).powi(2));
+    let measured = pairs.iter().map(|(measured, row)| {
+        let ratio = (row.target / first.predict(&row.features)).clamp(CHANCE.0, CHANCE.1);
+        (ratio * MODEL_SD / sd(measured, &spreads)).powi(2)
+    });
     let weights: Vec<f64> = measured.chain(of_prior).collect();
     let fit = fit_weighted(&fitted, &weights)?;
     Some(Solved { form, fit, spreads })
