@@ -133,8 +133,10 @@ pub struct Lab<'a> {
 
 /// An experiment that fails the client's own checks is made again so often,
 const AGAIN: u32 = 2;
-/// and not beyond this share of the time.
+/// not beyond this share of the time,
 const AGAIN_UNTIL: f64 = 0.7;
+/// and no more once that has not helped so many: what fails them is then no disturbance that passes.
+const IN_VAIN: usize = 3;
 /// Tokens of the reference point's prompt and answer.
 const REFERENCE: (u32, u32) = (64, 48);
 
@@ -213,7 +215,7 @@ impl<'a> Lab<'a> {
         &mut self,
         make: impl Fn(&mut Self) -> Result<Schedule, SweepError>,
     ) -> Result<Vec<Answer>, SweepError> {
-        let mut again = AGAIN;
+        let mut again = if self.doubtful.len() < IN_VAIN { AGAIN } else { 0 };
         loop {
             let schedule = make(self)?;
             let (answers, invalid) = self.once(schedule)?;
