@@ -99,6 +99,9 @@ impl FailureReport {
         };
         let time = |seen: &Option<Seen>| seen.as_ref().map(|seen| seen.at_s);
         row("injection", Some(at));
+        if let Some(took_s) = self.fault.made_in_s {
+            row("end of the command that made it", Some(at + took_s));
+        }
         row("detection", time(&self.detected));
         row("removal from the router", time(&self.removed));
         row("first error", self.errors_s.map(|(first, _)| first));
@@ -195,7 +198,8 @@ impl FailureReport {
 
 fn prediction_table(runs: usize, rows: &[Beside]) -> String {
     let mut out = format!(
-        "## Prediction\n\nThe same fault in {runs} simulated runs. A time is inside up to 0.1 s, or a tenth of the mean, beyond the range.\n\n\
+        "## Prediction\n\nThe same fault in {runs} simulated runs. A time is inside up to 0.1 s, or a tenth of the mean, and what the \
+         injecting command took (at most 1 s), beyond the range.\n\n\
          | what | predicted, mean | one more run, 95 % | seen | inside? |\n|---|---|---|---|---|\n"
     );
     for row in rows {

@@ -34,6 +34,8 @@ pub struct Injected {
     pub replicas: Vec<u32>,
     /// When, in seconds of the run.
     pub at_s: f64,
+    /// Seconds that the command took which made it: the fault itself lies somewhere in them. Null where there was none.
+    pub made_in_s: Option<f64>,
     /// Whether it makes a replica worse: then there is something to notice.
     pub is_failure: bool,
     /// Whether it keeps a replica from serving: then that one is to be removed.

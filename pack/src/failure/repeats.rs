@@ -48,6 +48,8 @@ const MEASURES: [(&str, Value); 8] = [
 /// A time that was seen counts as inside its range up to this far outside: seconds, or a share of the mean if that is more.
 const TIME_SLACK_S: f64 = 0.1;
 const TIME_SLACK_SHARE: f64 = 0.1;
+/// The most that the duration of the injecting command adds to that, in seconds: one that takes longer does other things too.
+const COMMAND_SLACK_MAX_S: f64 = 1.0;
 
 /// A predicted number beside the one that was seen.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -68,11 +70,12 @@ impl Repeats {
     /// These repeats, of a prediction, beside a report.
     #[must_use]
     pub fn beside(&self, report: &FailureReport) -> Vec<Beside> {
+        let command_s = report.fault.made_in_s.unwrap_or(0.0).min(COMMAND_SLACK_MAX_S);
         let row = |((name, value), spread): (&(&'static str, Value), &Spread)| {
             let (seen, range) = (value(report), spread.one_more_95);
             // A client sees a moment a little later than it was, and health checks have their own beat.
             let slack = match name.ends_with(", s") {
-                true => TIME_SLACK_S.max(TIME_SLACK_SHARE * spread.mean.unwrap_or(0.0)),
+                true => TIME_SLACK_S.max(TIME_SLACK_SHARE * spread.mean.unwrap_or(0.0)) + command_s,
                 false => 0.0,
             };
             let inside =

@@ -37,6 +37,7 @@ fn kill() -> Injected {
         what: "The process of replica 1 of 2 was killed".into(),
         replicas: vec![1],
         at_s: 100.0,
+        made_in_s: None,
         is_failure: true,
         takes_replica_down: true,
     }

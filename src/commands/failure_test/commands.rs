@@ -2,8 +2,10 @@
 
 use crate::exit::CommandError;
 use scaleproof_pack::time::Nanos;
+use std::io::Error;
 use std::process::{Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// One of them.
 pub struct Step {
@@ -14,8 +16,8 @@ pub struct Step {
 
 enum State {
     Waits,
-    Runs(Nanos, JoinHandle<std::io::Result<ExitStatus>>),
-    Ended(Nanos),
+    Runs(Nanos, JoinHandle<(std::io::Result<ExitStatus>, Duration)>),
+    Ended(Nanos, Duration),
 }
 
 impl Step {
@@ -28,7 +30,15 @@ impl Step {
     pub fn begun(&self) -> Option<Nanos> {
         match self.state {
             State::Waits => None,
-            State::Runs(at, _) | State::Ended(at) => Some(at),
+            State::Runs(at, _) | State::Ended(at, _) => Some(at),
+        }
+    }
+
+    /// How long it took, once it has ended.
+    pub fn took(&self) -> Option<Duration> {
+        match self.state {
+            State::Ended(_, took) => Some(took),
+            State::Waits | State::Runs(..) => None,
         }
     }
 
@@ -51,14 +61,15 @@ impl Step {
     /// Waits for its end.
     pub fn finish(&mut self) -> Result<(), CommandError> {
         let State::Runs(at, _) = self.state else { return Ok(()) };
-        let State::Runs(_, thread) = std::mem::replace(&mut self.state, State::Ended(at)) else {
+        let State::Runs(_, thread) = std::mem::replace(&mut self.state, State::Waits) else {
             return Ok(());
         };
-        let found = match thread.join() {
-            Ok(Ok(status)) if status.success() => return Ok(()),
-            Ok(Ok(status)) => status.to_string(),
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => "a panic".to_owned(),
+        let (status, took) = thread.join().unwrap_or_else(|_| (Err(Error::other("a panic")), Duration::ZERO));
+        self.state = State::Ended(at, took);
+        let found = match status {
+            Ok(status) if status.success() => return Ok(()),
+            Ok(status) => status.to_string(),
+            Err(error) => error.to_string(),
         };
         Err(CommandError::could_not_run(format!(
             "{}: found {found} of `{}`; expected it to succeed; try it in a shell",
@@ -67,7 +78,9 @@ impl Step {
     }
 }
 
-/// What it prints is no part of the result.
-fn shell(command: &str) -> std::io::Result<ExitStatus> {
-    Command::new("sh").args(["-c", command]).stdin(Stdio::null()).stdout(Stdio::null()).status()
+/// How it ended, and how long it took. What it prints is no part of the result.
+fn shell(command: &str) -> (std::io::Result<ExitStatus>, Duration) {
+    let began = Instant::now();
+    let status = Command::new("sh").args(["-c", command]).stdin(Stdio::null()).stdout(Stdio::null()).status();
+    (status, began.elapsed())
 }

@@ -30,6 +30,7 @@ pub fn plan(
         what: words(&kind, &replicas, loaded.manifest.engine.placement.replicas),
         replicas: replicas.clone(),
         at_s: at.seconds(),
+        made_in_s: None,
         is_failure: kind.is_failure(),
         takes_replica_down: kind.takes_replica_down(),
     };

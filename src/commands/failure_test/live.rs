@@ -173,7 +173,8 @@ fn judge(
         // Which of them served it is known to the router alone.
         watching.records.iter_mut().for_each(|record| record.replica = None);
     }
-    let fault = Injected { at_s: at.seconds(), ..injected };
+    let made_in_s = watching.inject.as_ref().and_then(Step::took).map(|took| took.as_secs_f64());
+    let fault = Injected { at_s: at.seconds(), made_in_s, ..injected };
     let moments = watching.moments(&fault, at, client_routes);
     let observed = Observed {
         rows: &watching.rows,
