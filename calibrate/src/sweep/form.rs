@@ -57,6 +57,8 @@ fn steps(row: &Measurement, scheduler: &EngineConfig) -> Option<Vec<Shape>> {
 
 /// Columns before those of a mode: the front end's request and prompt token, and the row.
 const COMMON: usize = 3;
+/// The row's.
+const ROW: usize = 2;
 /// Columns of attention: decode context, pairs, prefill context.
 const ATTENTION: usize = 3;
 /// A batch closer than this to a round one is no knot.
@@ -140,6 +142,11 @@ impl Form {
         self.knots_from(self.knots.len())
     }
 
+    /// Whether what rows cost comes after the batch and its launches: with synchronous scheduling, as the host's work.
+    pub(super) fn rows_after(&self) -> bool {
+        self.has_launches() && !self.scheduler.async_scheduling
+    }
+
     /// Whether it has one.
     pub(super) fn has_launches(&self) -> bool {
         self.launches.is_some()
@@ -183,8 +190,10 @@ impl Form {
         if let Some(coefficients) = &self.launches {
             let launch = self.launch_at();
             let batch_us: f64 = step.iter().zip(coefficients).map(|(f, c)| f * c).sum();
-            if batch_us < coefficients[launch] {
+            let after_us = if self.rows_after() { step[ROW] * coefficients[ROW] } else { 0.0 };
+            if batch_us - after_us < coefficients[launch] {
                 features[launch] += 1.0;
+                features[ROW] += if self.rows_after() { step[ROW] } else { 0.0 };
                 return;
             }
         }
@@ -195,7 +204,7 @@ impl Form {
         let mut features = vec![0.0; self.width()];
         let (execution, tokens) = self.pad(shape);
         let mode = mode(execution);
-        features[2] = f64::from(shape.rows);
+        features[ROW] = f64::from(shape.rows);
         let attention = Self::attention_from(mode);
         features[attention] = shape.decode_context;
         features[attention + 1] = shape.pairs;
@@ -228,7 +237,7 @@ impl Form {
         if self.has_launches() {
             parts[0] += of(self.launch_at());
         }
-        parts[4] = of(2);
+        parts[4] = of(ROW);
         parts[5] = of(0) + of(1);
         debug_assert_eq!(Knob::ALL[5], Knob::FrontEnd);
         parts
@@ -245,7 +254,7 @@ impl Form {
             decode_context_token_us: digits(values[attention]),
             prefill_pair_us: digits(values[attention + 1]),
             prefill_context_token_us: digits(values[attention + 2]),
-            row_us: digits(values[2]),
+            row_us: if self.rows_after() { 0.0 } else { digits(values[ROW]) },
             sampled_row_us: 0.0,
             launch_us: if self.has_launches() { digits(values[self.launch_at()]) } else { 0.0 },
             decode_wave_rows: 0.0,
@@ -269,7 +278,9 @@ impl Form {
             .graphs
             .as_ref()
             .map(|_| GraphTimes::new(settings, filled(1, [2, 0]), filled(2, [0, 1]), &self.scheduler));
-        StepTime { eager: filled(0, [2, 1]), graphs, host: HostCost::default(), hardware: None }
+        let row_us = if self.rows_after() { rounded(values[ROW], 6) } else { 0.0 };
+        let host = HostCost { base_us: 0.0, row_us };
+        StepTime { eager: filled(0, [2, 1]), graphs, host, hardware: None }
     }
 
     /// The front end of these coefficients.

@@ -221,11 +221,16 @@ pub fn fit(swept: &Swept, name: &str, prior: Option<&Profile>) -> Result<Calibra
         ));
     }
     let unsolved = || SweepError::Unusable("the measurements: found none that can be fitted".to_owned());
-    let solved = solve(&rows, &scheduler, prior).ok_or_else(unsolved)?;
+    scheduler.async_scheduling = true;
+    let mut solved = solve(&rows, &scheduler, prior).ok_or_else(unsolved)?;
     let front_end = form::Form::front_end(&solved.fit.coefficients)?;
     let front_end_us = |tokens| 1e6 * front_end.ingest(tokens).map_or(0.0, |time| time.seconds());
     let steps_waited = steps_waited(&rows, front_end_us);
-    scheduler.async_scheduling = steps_waited.is_none_or(|steps| steps > 1.0);
+    if steps_waited.is_some_and(|steps| steps <= 1.0) {
+        // The host's part of a step then comes after the rest.
+        scheduler.async_scheduling = false;
+        solved = solve(&rows, &scheduler, prior).ok_or_else(unsolved)?;
+    }
     let mut profile = describe(swept, &solved, &rows, scheduler, name)?;
     profile.uncertainty = Some(solved.uncertainty(&rows, prior));
     let stalls = data::stalls(&rows);

@@ -65,7 +65,8 @@ fn expected(form: &Form, prior: &Profile) -> Vec<Expected> {
     let sd = |knob: Knob| Knob::ALL.iter().position(|known| *known == knob).map_or(UNKNOWN_SD, |at| sds[at]);
     let of = |value, knob| Expected { value, sd: sd(knob) };
     let (eager, front_end) = (&prior.step_time.eager, &prior.front_end);
-    let row_us = eager.row_us + eager.sampled_row_us;
+    let host_row_us = if form.rows_after() { prior.step_time.host.row_us } else { 0.0 };
+    let row_us = eager.row_us + eager.sampled_row_us + host_row_us;
     let mut all = vec![Expected::default(); form.width()];
     all[0] = of(1e6 * (front_end.request + front_end.output_token).seconds(), Knob::FrontEnd);
     all[1] = of(front_end.prompt_token_us, Knob::FrontEnd);
