@@ -144,8 +144,13 @@ pub fn point_trial(run: &Run, assumed: &Assumed) -> Result<PointTrial, PointErro
     if let Some(failed) = point.failed.filter(|failed| *failed > 0) {
         notes.push(format!("{failed} failed requests are not simulated"));
     }
-    let trial =
-        Trial { label: load.label(&schedules), counted: 0..load.count as u64, schedules, seats: None };
+    let trial = Trial {
+        label: load.label(&schedules),
+        counted: 0..load.count as u64,
+        schedules,
+        seats: None,
+        pace: 1.0,
+    };
     Ok(PointTrial { system: point.label.clone(), measured: Measured { trial, observations }, notes })
 }
 

@@ -25,6 +25,8 @@ pub struct Trial {
     pub counted: Range<u64>,
     /// The engine's `max_num_seqs` there, if not the profile's.
     pub seats: Option<u32>,
+    /// Factor on every step: how much slower than usual the machine was while it was measured; 1 if nothing is known of that.
+    pub pace: f64,
 }
 
 /// A statistic of a latency.
@@ -121,7 +123,8 @@ impl Trial {
     /// # Errors
     /// A run that cannot end, or a step below the hardware's bound.
     pub fn serve(&self, profile: &Profile) -> Result<Vec<Served>, RunError> {
-        self.schedules.iter().map(|schedule| self.serve_one(profile, schedule)).collect()
+        let paced = profile.with_steps_longer(self.pace)?;
+        self.schedules.iter().map(|schedule| self.serve_one(&paced, schedule)).collect()
     }
 
     /// One number, averaged over the schedules; None if nothing was served that has it.

@@ -65,7 +65,7 @@ fn at_rate(run: &Run, cold: bool) -> Result<Measured, AccuracyError> {
     let label = format!("{} requests/s", rate(&run.point));
     let schedules = vec![list.open(rate(&run.point))];
     Ok(Measured {
-        trial: Trial { label, schedules, counted, seats: None },
+        trial: Trial { label, schedules, counted, seats: None, pace: 1.0 },
         observations: observations(&run.point),
     })
 }

@@ -162,7 +162,7 @@ fn measured_at(
     let label = format!("{} requests/s", rate(point));
     let schedules = vec![list.open(rate(point))];
     Ok(Measured {
-        trial: Trial { label, schedules, counted, seats: None },
+        trial: Trial { label, schedules, counted, seats: None, pace: 1.0 },
         observations: observations(point),
     })
 }

@@ -124,5 +124,6 @@ fn trial((input, output): Lengths, concurrency: u32) -> Result<Trial, AccuracyEr
         schedules: (0..DRAWS).map(schedule).collect::<Result<_, _>>()?,
         counted: 0..count as u64,
         seats: Some(concurrency),
+        pace: 1.0,
     })
 }

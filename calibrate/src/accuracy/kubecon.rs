@@ -154,6 +154,7 @@ fn stage(point: &OperatingPoint, raw: &Value) -> Result<Measured, AccuracyError>
             schedules: (0..DRAWS).map(schedule).collect::<Result<_, _>>()?,
             counted: 0..count as u64,
             seats: None,
+            pace: 1.0,
         },
         observations: observations(&with_requested_tokens(point)),
     })

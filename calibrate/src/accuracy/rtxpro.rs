@@ -93,7 +93,7 @@ fn trial(requests: &[Value], workload: &[Value]) -> Result<Trial, AccuracyError>
     }
     let counted = 0..list.len();
     let schedules = vec![list.open(10.0)];
-    Ok(Trial { label: "300 requests at 10/s".to_owned(), schedules, counted, seats: None })
+    Ok(Trial { label: "300 requests at 10/s".to_owned(), schedules, counted, seats: None, pace: 1.0 })
 }
 
 fn observed(requests: &[Value]) -> Vec<Observation> {

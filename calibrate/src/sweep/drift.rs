@@ -4,12 +4,14 @@ use super::data::{Measurement, median};
 use super::lab::{Reference, SweepError};
 
 /// The pace of the machine over a sweep, as a share of its median.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Drift {
     /// Time and pace; empty if nothing but noise was seen.
     pub paces: Vec<(f64, f64)>,
     /// The largest pace over the smallest, less 1, noise included.
     pub range: f64,
+    /// Standard deviation of a run of the reference point about that, as a share: what one run says of the pace.
+    pub scatter: f64,
 }
 
 /// A sweep in which the smoothed reference point moves by more than this is refused.
@@ -26,7 +28,7 @@ impl Drift {
     /// A machine that moves too much.
     pub fn of(references: &[Reference]) -> Result<Drift, SweepError> {
         let steps: Vec<f64> = references.iter().map(|r| r.step_us).collect();
-        let Some(middle) = median(&steps) else { return Ok(Drift { paces: Vec::new(), range: 0.0 }) };
+        let Some(middle) = median(&steps) else { return Ok(Drift::default()) };
         let sds: Vec<f64> = references.iter().map(|r| r.relative_sd).collect();
         let sd = median(&sds).unwrap_or(0.0).max(5e-4);
         let smooth: Vec<(f64, f64)> = (0..references.len())
@@ -46,7 +48,10 @@ impl Drift {
                 100.0 * RANGE_MAX
             )));
         }
-        Ok(Drift { paces: if range > SIGNIFICANT * sd { smooth } else { Vec::new() }, range })
+        let about: Vec<f64> =
+            steps.iter().zip(&smooth).map(|(step, (_, pace))| (step / middle / pace - 1.0).abs()).collect();
+        let scatter = 1.4826 * median(&about).unwrap_or(0.0);
+        Ok(Drift { paces: if range > SIGNIFICANT * sd { smooth } else { Vec::new() }, range, scatter })
     }
 
     /// The pace at a time: linear between the reference point's runs.
@@ -83,6 +88,7 @@ mod tests {
         let drift = Drift::of(&references(|i| 1000.0 * (1.0 + 0.01 * i))).unwrap();
         assert!((drift.pace(80.0) / drift.pace(20.0) - 1.08 / 1.02).abs() < 0.01, "{drift:?}");
         let noise = Drift::of(&references(|i| 1000.0 + 2.0 * (i % 2.0))).unwrap();
+        assert!(drift.scatter < 0.01 && noise.scatter > 5e-4, "{} {}", drift.scatter, noise.scatter);
         assert!(noise.paces.is_empty() && (noise.pace(3.0) - 1.0).abs() < 1e-12);
         let error = Drift::of(&references(|i| 1000.0 * (1.0 + 0.05 * i))).unwrap_err().to_string();
         assert!(error.contains("expected at most 30 %"), "{error}");

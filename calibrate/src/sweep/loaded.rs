@@ -1,7 +1,7 @@
 //! A few loaded points, as the simulator in the loop sees them: what experiments one at a time cannot show.
 
 use super::curves::Design;
-use super::data::median;
+use super::drift::Drift;
 use super::lab::{Answer, Lab, SweepError};
 use super::structure::Pace;
 use crate::loads::{Builder, gamma_gaps, stretched_arrivals, uniform_lengths};
@@ -17,8 +17,30 @@ const REQUESTS_MAX: usize = 240;
 /// How far the simulator is trusted with a loaded point, as a share.
 const TRUST: f64 = 0.01;
 
-/// Times that each point is measured, if the time allows: what differs between them is the machine's.
+/// Times that each point is measured, if the time allows: the machine is not the same at all times.
 const ROUNDS_MAX: usize = 3;
+
+/// A run of a loaded point.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// Seconds of experiments before its middle.
+    pub at_s: f64,
+    /// What was measured.
+    pub measured: Measured,
+}
+
+impl Loaded {
+    /// With the machine's pace at its time, and how far that is known.
+    #[must_use]
+    pub fn at_pace(&self, drift: &Drift) -> Measured {
+        let mut measured = self.measured.clone();
+        measured.trial.pace = drift.pace(self.at_s);
+        for observation in &mut measured.observations {
+            observation.relative_sd = observation.relative_sd.hypot(drift.scatter);
+        }
+        measured
+    }
+}
 
 /// Measures a closed loop and an open one, in turns; fewer if the answers do not come. Both have requests of many lengths.
 ///
@@ -30,44 +52,40 @@ pub fn measure(
     design: &Design,
     pace: Pace,
     time_s: f64,
-) -> Result<Vec<Measured>, SweepError> {
+) -> Result<Vec<Loaded>, SweepError> {
     let from_s = lab.spent_s;
-    let mut points = vec![closed(scheduler, design, pace, time_s)?];
-    let answers = lab.run(&points[0].schedule)?;
-    points[0].take(&answers);
-    if let Some(rps) = throughput_rps(&answers) {
-        let mut open = points[0].opened(OFFERED * rps)?;
-        open.take(&lab.run(&open.schedule)?);
-        points.push(open);
-    }
+    let (clients, lengths) = size(scheduler, design, pace, time_s);
+    let mut closed = list(&lengths, |_| None)?.closed(clients);
+    closed.shared_prefixes = false;
+    let label = format!("{clients} in flight");
+    let mut points = Vec::new();
+    let (answers, at_s) = timed(lab, &closed)?;
+    points.extend(point(&label, &closed, &answers, at_s));
+    let Some(rps) = throughput_rps(&answers) else { return Ok(points) };
+    let gaps = gamma_gaps(lengths.len(), 1.0, 1)
+        .map_err(|error| SweepError::Unusable(format!("arrivals: {error}")))?;
+    let arrivals = stretched_arrivals(&gaps, OFFERED * rps);
+    let mut open = list(&lengths, |i| arrivals.get(i).copied())?.open(RATE_MAX_RPS);
+    open.shared_prefixes = false;
+    let loads = [(label, closed), (format!("{:.3} requests/s", OFFERED * rps), open)];
+    let (answers, at_s) = timed(lab, &loads[1].1)?;
+    points.extend(point(&loads[1].0, &loads[1].1, &answers, at_s));
     let round_s = lab.spent_s - from_s;
     for _ in 1..ROUNDS_MAX {
         if lab.spent_s + round_s > from_s + time_s {
             break;
         }
-        lab.reference()?;
-        for point in &mut points {
-            let answers = lab.run(&point.schedule)?;
-            point.take(&answers);
+        for (label, schedule) in &loads {
+            lab.reference()?;
+            let (answers, at_s) = timed(lab, schedule)?;
+            points.extend(point(label, schedule, &answers, at_s));
         }
     }
-    let noise = noise(&points);
-    Ok(points.into_iter().filter_map(|point| point.measured(noise)).collect())
+    Ok(points)
 }
 
-/// A load that is run several times.
-struct Point {
-    label: String,
-    schedule: Schedule,
-    lengths: Vec<(u32, u32)>,
-    /// Of each round: the metric's mean over the requests, and what chance moves it by, as a share.
-    rounds: Vec<[Option<(f64, f64)>; 2]>,
-}
-
-const METRICS: [Metric; 2] = [Metric::Ttft(Statistic::Mean), Metric::Tpot(Statistic::Mean)];
-
-/// A closed loop of half of the seats, if their tokens fit.
-fn closed(scheduler: &EngineConfig, design: &Design, pace: Pace, time_s: f64) -> Result<Point, SweepError> {
+/// Clients of the closed loop, half of the seats if their tokens fit; and the lengths of its requests.
+fn size(scheduler: &EngineConfig, design: &Design, pace: Pace, time_s: f64) -> (u32, Vec<(u32, u32)>) {
     let reach = design.prompts.iter().map(|prompt| prompt.0).max().unwrap_or(64);
     let input = (reach / 2).clamp(32, 1536);
     let output = 96.min(scheduler.max_model_len / 4).max(4);
@@ -77,10 +95,7 @@ fn closed(scheduler: &EngineConfig, design: &Design, pace: Pace, time_s: f64) ->
     let request_s = 0.6 * f64::from(input) * pace.token_s
         + 0.6 * f64::from(output) * pace.step_s * 1.5 / f64::from(clients);
     let count = ((0.4 * time_s / request_s.max(1e-6)) as usize).clamp(clients as usize + 4, REQUESTS_MAX);
-    let lengths = uniform_lengths(count, (input, output), 0.1, 1);
-    let mut schedule = list(&lengths, |_| None)?.closed(clients);
-    schedule.shared_prefixes = false;
-    Ok(Point { label: format!("{clients} in flight"), schedule, lengths, rounds: Vec::new() })
+    (clients, uniform_lengths(count, (input, output), 0.1, 1))
 }
 
 fn list(lengths: &[(u32, u32)], at_s: impl Fn(usize) -> Option<f64>) -> Result<Builder, SweepError> {
@@ -91,67 +106,11 @@ fn list(lengths: &[(u32, u32)], at_s: impl Fn(usize) -> Option<f64>) -> Result<B
     Ok(list)
 }
 
-impl Point {
-    /// The same requests in an open loop.
-    fn opened(&self, rps: f64) -> Result<Point, SweepError> {
-        let gaps = gamma_gaps(self.lengths.len(), 1.0, 1)
-            .map_err(|error| SweepError::Unusable(format!("arrivals: {error}")))?;
-        let arrivals = stretched_arrivals(&gaps, rps);
-        let mut schedule = list(&self.lengths, |i| arrivals.get(i).copied())?.open(RATE_MAX_RPS);
-        schedule.shared_prefixes = false;
-        let lengths = self.lengths.clone();
-        Ok(Point { label: format!("{rps:.3} requests/s"), schedule, lengths, rounds: Vec::new() })
-    }
-
-    /// Takes a round's answers, if all came.
-    fn take(&mut self, answers: &[Answer]) {
-        if answers.len() < self.schedule.measured.requests.len() {
-            return;
-        }
-        let ttft_ms: Vec<f64> = answers.iter().map(|answer| 1e3 * answer.ttft_s()).collect();
-        let tpot_ms = answers.iter().filter_map(|answer| {
-            let (first, last) = (answer.tokens_s.first()?, answer.tokens_s.last()?);
-            let gaps = answer.tokens_s.len().checked_sub(1).filter(|gaps| *gaps > 0)?;
-            Some(1e3 * (last - first) / gaps as f64)
-        });
-        self.rounds.push([mean(&ttft_ms), mean(&tpot_ms.collect::<Vec<f64>>())]);
-    }
-
-    /// The values of a metric over the rounds, and the mean variance of what chance moves each by.
-    fn values(&self, metric: usize) -> (Vec<f64>, f64) {
-        let known: Vec<(f64, f64)> = self.rounds.iter().filter_map(|round| round[metric]).collect();
-        let variance = known.iter().map(|(_, sd)| sd * sd).sum::<f64>() / known.len().max(1) as f64;
-        (known.into_iter().map(|(mean, _)| mean).collect(), variance)
-    }
-
-    /// With its medians over the rounds; `noise` is what a round differs by from another, as a share.
-    fn measured(self, noise: f64) -> Option<Measured> {
-        let observation = |(i, metric): (usize, Metric)| {
-            let (values, variance) = self.values(i);
-            let value = median(&values)?;
-            let relative_sd = ((variance + noise * noise) / values.len() as f64).sqrt().hypot(TRUST);
-            Some(Observation { metric, value, relative_sd })
-        };
-        let observations: Vec<Observation> =
-            METRICS.into_iter().enumerate().filter_map(observation).collect();
-        let counted = 0..self.schedule.measured.requests.len() as u64;
-        let trial = Trial { label: self.label, schedules: vec![self.schedule], counted, seats: None };
-        (!observations.is_empty()).then_some(Measured { trial, observations })
-    }
-}
-
-/// The standard deviation between rounds of the same load, as a share, over all numbers together; 0 for one round.
-fn noise(points: &[Point]) -> f64 {
-    let (mut squares, mut freedom) = (0.0, 0.0);
-    for (point, metric) in
-        points.iter().flat_map(|point| (0..METRICS.len()).map(move |metric| (point, metric)))
-    {
-        let (values, _) = point.values(metric);
-        let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
-        squares += values.iter().map(|value| (value / mean - 1.0).powi(2)).sum::<f64>();
-        freedom += values.len().saturating_sub(1) as f64;
-    }
-    if freedom > 0.0 { (squares / freedom).sqrt() } else { 0.0 }
+/// Runs a schedule; with the middle of its time.
+fn timed(lab: &mut Lab<'_>, schedule: &Schedule) -> Result<(Vec<Answer>, f64), SweepError> {
+    let from_s = lab.spent_s;
+    let answers = lab.run(schedule)?;
+    Ok((answers, f64::midpoint(from_s, lab.spent_s)))
 }
 
 fn throughput_rps(answers: &[Answer]) -> Option<f64> {
@@ -160,11 +119,38 @@ fn throughput_rps(answers: &[Answer]) -> Option<f64> {
     (to > from).then(|| answers.len() as f64 / (to - from))
 }
 
-/// The mean, and its standard deviation as a share of it. None without values above zero.
-fn mean(values: &[f64]) -> Option<(f64, f64)> {
-    let n = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / n;
-    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / n;
-    // The same arrivals are simulated, so requests differ from their simulation by less than from each other.
-    (mean > 0.0).then(|| (mean, 0.2 * (variance / n).sqrt() / mean))
+/// A point with its means, each with what chance moves it by.
+fn point(label: &str, schedule: &Schedule, answers: &[Answer], at_s: f64) -> Option<Loaded> {
+    let count = schedule.measured.requests.len();
+    if answers.len() < count {
+        return None;
+    }
+    let ttft_ms: Vec<f64> = answers.iter().map(|answer| 1e3 * answer.ttft_s()).collect();
+    let tpot_ms = answers.iter().filter_map(|answer| {
+        let (first, last) = (answer.tokens_s.first()?, answer.tokens_s.last()?);
+        let gaps = answer.tokens_s.len().checked_sub(1).filter(|gaps| *gaps > 0)?;
+        Some(1e3 * (last - first) / gaps as f64)
+    });
+    let tpot_ms: Vec<f64> = tpot_ms.collect();
+    let observation = |metric, values: &[f64]| {
+        let n = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / n;
+        let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / n;
+        // The same arrivals are simulated, so requests differ from their simulation by less than from each other.
+        let relative_sd = (0.2 * (variance / n).sqrt() / mean).hypot(TRUST);
+        (mean > 0.0).then_some(Observation { metric, value: mean, relative_sd })
+    };
+    let observations = [
+        observation(Metric::Ttft(Statistic::Mean), &ttft_ms),
+        observation(Metric::Tpot(Statistic::Mean), &tpot_ms),
+    ];
+    let trial = Trial {
+        label: label.to_owned(),
+        schedules: vec![schedule.clone()],
+        counted: 0..count as u64,
+        seats: None,
+        pace: 1.0,
+    };
+    let measured = Measured { trial, observations: observations.into_iter().flatten().collect() };
+    Some(Loaded { at_s, measured })
 }

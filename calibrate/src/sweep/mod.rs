@@ -22,6 +22,7 @@ mod tests;
 pub use data::{Kind, Measurement, from_csv, to_csv};
 pub use drift::Drift;
 pub use lab::{Monitor, Reference, SweepError};
+pub use loaded::Loaded;
 pub use solve::Judged;
 pub use structure::Found;
 
@@ -32,7 +33,6 @@ use lab::Lab;
 use scaleproof_pack::experiment::Experiment;
 use scaleproof_pack::hash::sha256_hex;
 use scaleproof_sim::engine::EngineConfig;
-use scaleproof_sim::profile::uncertainty::{Correction, Knob};
 use scaleproof_sim::profile::{Profile, ProfileKind, Provenance, Residual, Validity, rounded};
 use solve::{Solved, errors_by_kind, solve, steps_waited};
 
@@ -68,7 +68,7 @@ pub struct Swept {
     /// The reference point's runs.
     pub references: Vec<Reference>,
     /// Loaded points.
-    pub loaded: Vec<Measured>,
+    pub loaded: Vec<Loaded>,
     /// The longest request, in tokens.
     pub longest: u32,
     /// Seconds of experiments.
@@ -234,14 +234,15 @@ pub fn fit(swept: &Swept, name: &str, prior: Option<&Profile>) -> Result<Calibra
     let mut profile = describe(swept, &solved, &rows, scheduler, name)?;
     profile.uncertainty = Some(solved.uncertainty(&rows, prior));
     let stalls = data::stalls(&rows);
-    profile.step_time = profile.corrected(&longer_steps(stalls))?.step_time;
+    profile.step_time = profile.with_steps_longer(1.0 + stalls)?.step_time;
     if let Some(prior) = prior {
         of_its_hardware(&mut profile, prior);
     }
     possible(&profile)?;
     let mut misfit = None;
-    if !swept.loaded.is_empty() {
-        let fitted = posterior::fit(&profile, &swept.loaded)
+    let loaded: Vec<Measured> = swept.loaded.iter().map(|point| point.at_pace(&drift)).collect();
+    if !loaded.is_empty() {
+        let fitted = posterior::fit(&profile, &loaded)
             .map_err(|error| SweepError::Unusable(format!("the loaded points: {error}")))?;
         profile.step_time = fitted.profile.step_time;
         profile.front_end = fitted.profile.front_end;
@@ -256,14 +257,8 @@ pub fn fit(swept: &Swept, name: &str, prior: Option<&Profile>) -> Result<Calibra
     let held = provenance.fit_errors.iter().filter(|error| error.kind.ends_with("held out"));
     let worst = held.map(|error| error.median_relative).fold(0.0, f64::max);
     provenance.expected_relative_error = Some(rounded(worst.max(0.005), 2).min(10.0));
-    profile.provenance.residuals = loaded_residuals(&profile, &swept.loaded);
+    profile.provenance.residuals = loaded_residuals(&profile, &loaded);
     Ok(Calibration { profile, judged, drift, graphs: solved.form.has_graphs(), stalls, steps_waited, misfit })
-}
-
-/// Every step longer by a share, the front end as it is.
-fn longer_steps(share: f64) -> Correction {
-    let steps = Knob::ALL.into_iter().filter(|knob| *knob != Knob::FrontEnd);
-    Correction { factors: steps.map(|knob| (knob, 1.0 + share)).collect() }
 }
 
 /// Puts into a profile what a prior says that cannot be seen from outside.

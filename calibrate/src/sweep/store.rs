@@ -2,7 +2,7 @@
 
 use super::data::{from_csv, to_csv};
 use super::structure::Found;
-use super::{Reference, Swept};
+use super::{Loaded, Reference, Swept};
 use crate::loads::Builder;
 use crate::posterior::Measured;
 use crate::trial::{Metric, Observation, Statistic, Trial};
@@ -68,7 +68,7 @@ impl Swept {
         let list = |field: &str| value[field].as_array().ok_or_else(|| fault(field));
         let notes = list("notes")?.iter().filter_map(Value::as_str).map(str::to_owned).collect();
         let references: Option<Vec<Reference>> = list("references")?.iter().map(reference).collect();
-        let loaded: Option<Vec<Measured>> = list("loaded")?.iter().map(loaded).collect();
+        let loaded: Option<Vec<Loaded>> = list("loaded")?.iter().map(loaded).collect();
         let longest = value["longest"].as_u64().filter(|tokens| *tokens <= TOKENS_MAX);
         Ok(Swept {
             found: Found { scheduler, version: text("version"), model: text("model"), notes },
@@ -94,7 +94,7 @@ fn reference(value: &Value) -> Option<Reference> {
     }
 }
 
-fn loaded_json(measured: &Measured) -> Value {
+fn loaded_json(Loaded { at_s, measured }: &Loaded) -> Value {
     let schedule = measured.trial.schedules.first();
     let clients = schedule.and_then(|schedule| match schedule.load {
         Load::Closed { concurrency } => Some(concurrency),
@@ -112,6 +112,7 @@ fn loaded_json(measured: &Measured) -> Value {
         Some(json!([word, observation.value, observation.relative_sd]))
     });
     json!({
+        "at_s": at_s,
         "label": measured.trial.label,
         "clients": clients,
         "requests": requests.collect::<Vec<_>>(),
@@ -119,7 +120,7 @@ fn loaded_json(measured: &Measured) -> Value {
     })
 }
 
-fn loaded(value: &Value) -> Option<Measured> {
+fn loaded(value: &Value) -> Option<Loaded> {
     let mut list = Builder::default();
     for request in value["requests"].as_array()? {
         let [at_ns, input, output] = &request.as_array()?[..] else { return None };
@@ -142,6 +143,9 @@ fn loaded(value: &Value) -> Option<Measured> {
     let observations: Option<Vec<Observation>> =
         value["observations"].as_array()?.iter().map(observation).collect();
     let label = value["label"].as_str()?.to_owned();
-    let trial = Trial { label, schedules: vec![schedule], counted: 0..count, seats: None };
-    Some(Measured { trial, observations: observations? })
+    let trial = Trial { label, schedules: vec![schedule], counted: 0..count, seats: None, pace: 1.0 };
+    Some(Loaded {
+        at_s: positive(&value["at_s"])?,
+        measured: Measured { trial, observations: observations? },
+    })
 }

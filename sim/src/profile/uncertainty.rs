@@ -153,6 +153,18 @@ impl Profile {
     }
 }
 
+impl Profile {
+    /// The same engine with every step longer by a factor, above 0; the front end as it is.
+    ///
+    /// # Errors
+    /// As [`Profile::corrected`].
+    pub fn with_steps_longer(&self, factor: f64) -> Result<Profile, TimeError> {
+        let steps = Knob::ALL.into_iter().filter(|knob| *knob != Knob::FrontEnd);
+        let slower = Correction { factors: steps.map(|knob| (knob, factor)).collect() };
+        Ok(Profile { step_time: corrected_step_time(&self.step_time, &slower), ..self.clone() })
+    }
+}
+
 fn corrected_step_time(model: &StepTime, correction: &Correction) -> StepTime {
     let mut scaled = model.clone();
     scale(&mut scaled.eager, correction);
