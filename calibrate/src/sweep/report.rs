@@ -12,9 +12,9 @@ pub fn markdown(swept: &Swept, calibration: &Calibration) -> String {
     text
 }
 
-fn write(out: &mut String, swept: &Swept, calibration: &Calibration) -> std::fmt::Result {
+/// What the engine said of itself, and what of its settings was found.
+fn write_engine(out: &mut String, swept: &Swept, calibration: &Calibration) -> std::fmt::Result {
     let profile = &calibration.profile;
-    writeln!(out, "# Calibration of {}\n\n{}\n", profile.name, profile.provenance.method)?;
     writeln!(out, "## The engine\n")?;
     for (what, value) in [("version", &swept.found.version), ("model", &swept.found.model)] {
         writeln!(out, "- {what}: {}", value.as_deref().unwrap_or("not told"))?;
@@ -52,6 +52,13 @@ fn write(out: &mut String, swept: &Swept, calibration: &Calibration) -> std::fmt
              {share:.2} % longer than the typical ones, so that the mean is right\n"
         )?;
     }
+    Ok(())
+}
+
+fn write(out: &mut String, swept: &Swept, calibration: &Calibration) -> std::fmt::Result {
+    let profile = &calibration.profile;
+    writeln!(out, "# Calibration of {}\n\n{}\n", profile.name, profile.provenance.method)?;
+    write_engine(out, swept, calibration)?;
     writeln!(out, "## Error by kind of step\n\n| kind | measurements | median error |\n|---|---|---|")?;
     for error in &profile.provenance.fit_errors {
         writeln!(out, "| {} | {} | {:.2} % |", error.kind, error.count, 100.0 * error.median_relative)?;
