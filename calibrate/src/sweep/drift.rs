@@ -87,7 +87,7 @@ mod tests {
     fn drift_is_followed_noise_is_not_and_too_much_is_refused() {
         let drift = Drift::of(&references(|i| 1000.0 * (1.0 + 0.01 * i))).unwrap();
         assert!((drift.pace(80.0) / drift.pace(20.0) - 1.08 / 1.02).abs() < 0.01, "{drift:?}");
-        let noise = Drift::of(&references(|i| 1000.0 + 2.0 * (i % 2.0))).unwrap();
+        let noise = Drift::of(&references(|i| 1000.0 + 2.0 * (i * 7.0 % 5.0))).unwrap();
         assert!(drift.scatter < 0.01 && noise.scatter > 5e-4, "{} {}", drift.scatter, noise.scatter);
         assert!(noise.paces.is_empty() && (noise.pace(3.0) - 1.0).abs() < 1e-12);
         let error = Drift::of(&references(|i| 1000.0 * (1.0 + 0.05 * i))).unwrap_err().to_string();
