@@ -98,6 +98,28 @@ fn a_prior_names_the_gpu_and_a_profile_that_is_faster_is_refused() {
 }
 
 #[test]
+fn launches_that_bound_small_steps_are_found() {
+    let mut truth = small();
+    truth.scheduler.async_scheduling = false;
+    let one = BatchShape { tokens: 1, rows: 1, sampled: 1, decode_context: 64, ..Default::default() };
+    let launch_us = 1.6 * truth.step_time.step_us(&one, true);
+    truth.step_time.eager.launch_us = launch_us;
+    let quirks = Quirks { step_sd: 0.005, seed: 8, ..Quirks::default() };
+    let mut hidden = SimulatedEngine::alone(truth.clone(), quirks).telling_tokens();
+    let swept = sweep(&mut hidden, &settings(240.0), &mut Quiet).unwrap();
+    let found = fit(&swept, "found", None).unwrap().profile;
+    assert!(!found.scheduler.async_scheduling);
+    // The host's own part of a step is the same for each, and so in them.
+    let host_us = truth.step_time.host.base_us;
+    let error = found.step_time.eager.launch_us / (launch_us + host_us) - 1.0;
+    assert!(error.abs() < 0.02, "{} for {launch_us} + {host_us}", found.step_time.eager.launch_us);
+    let compared = compare(&truth, quirks, swept.spent_s, &found).unwrap();
+    let missed: Vec<_> =
+        compared.iter().filter(|row| row.metric.starts_with("TPOT") && !row.met()).collect();
+    assert!(missed.is_empty(), "{missed:#?}");
+}
+
+#[test]
 fn a_stored_sweep_that_is_damaged_is_refused() {
     let fault = |text: &str| Swept::from_json("s.json", text).unwrap_err();
     assert!(fault("{").starts_with("s.json: found no JSON"));

@@ -181,3 +181,21 @@ fn nothing_to_judge_is_no_pass_and_no_panic() {
     let spread = Repeats::of(&[]);
     assert!(spread.spreads.iter().all(|spread| spread.mean.is_none()));
 }
+
+#[test]
+fn a_fault_lies_somewhere_in_the_command_that_makes_it() {
+    let (records, moments) = killed();
+    let mut seen = judge(&records, &moments, vec![alarm()]);
+    let prediction = Repeats::of(&[seen.clone(), seen.clone()]);
+    let inside = |seen: &FailureReport| {
+        let rows = prediction.beside(seen);
+        rows.iter().find(|row| row.name.starts_with("detected")).unwrap().inside
+    };
+    for (after_s, made_in_s, expected) in
+        [(0.3, None, false), (0.3, Some(0.25), true), (2.0, Some(5.0), false)]
+    {
+        seen.detected.as_mut().unwrap().after_s = after_s;
+        seen.fault.made_in_s = made_in_s;
+        assert_eq!(inside(&seen), Some(expected), "{after_s} s after a command of {made_in_s:?} s");
+    }
+}
