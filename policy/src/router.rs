@@ -3,6 +3,7 @@
 
 pub mod cache_aware;
 pub mod consistent_hash;
+mod least_connections;
 mod least_outstanding;
 mod power_of_two;
 mod prefix_index;
@@ -23,6 +24,7 @@ use scaleproof_pack::time::Nanos;
 use session_affinity::SessionAffinity;
 use weighted::Weighted;
 
+pub use least_connections::LeastConnections;
 pub use least_outstanding::LeastOutstanding;
 pub use power_of_two::PowerOfTwo;
 pub use random::Random;
@@ -43,6 +45,8 @@ pub enum RouterPolicy {
     Random,
     /// The fewest outstanding requests (waiting plus running); ties in turn.
     LeastOutstanding,
+    /// The same, ties as nginx breaks them.
+    LeastConnections,
     /// Two different replicas at random, the less loaded of them; a tie goes to the first drawn.
     PowerOfTwo,
     /// Consistent hashing on the session.
@@ -60,6 +64,7 @@ enum Kind {
     RoundRobin,
     Random,
     LeastOutstanding,
+    LeastConnections,
     PowerOfTwo,
     ConsistentHash,
     SessionAffinity,
@@ -68,10 +73,11 @@ enum Kind {
 }
 
 impl Kind {
-    const WORDS: [(&'static str, Kind); 8] = [
+    const WORDS: [(&'static str, Kind); 9] = [
         ("round_robin", Kind::RoundRobin),
         ("random", Kind::Random),
         ("least_outstanding", Kind::LeastOutstanding),
+        ("least_connections", Kind::LeastConnections),
         ("power_of_two", Kind::PowerOfTwo),
         ("consistent_hash", Kind::ConsistentHash),
         ("session_affinity", Kind::SessionAffinity),
@@ -87,6 +93,7 @@ impl RouterPolicy {
             Kind::RoundRobin => RouterPolicy::RoundRobin,
             Kind::Random => RouterPolicy::Random,
             Kind::LeastOutstanding => RouterPolicy::LeastOutstanding,
+            Kind::LeastConnections => RouterPolicy::LeastConnections,
             Kind::PowerOfTwo => RouterPolicy::PowerOfTwo,
             Kind::ConsistentHash => RouterPolicy::ConsistentHash(consistent_hash::Settings::read(fields)),
             Kind::SessionAffinity => RouterPolicy::SessionAffinity(session_affinity::Settings::read(fields)),
@@ -102,6 +109,7 @@ impl RouterPolicy {
             RouterPolicy::RoundRobin => Kind::RoundRobin,
             RouterPolicy::Random => Kind::Random,
             RouterPolicy::LeastOutstanding => Kind::LeastOutstanding,
+            RouterPolicy::LeastConnections => Kind::LeastConnections,
             RouterPolicy::PowerOfTwo => Kind::PowerOfTwo,
             RouterPolicy::ConsistentHash(_) => Kind::ConsistentHash,
             RouterPolicy::SessionAffinity(_) => Kind::SessionAffinity,
@@ -132,6 +140,7 @@ pub fn build(policy: RouterPolicy) -> Box<dyn Router> {
         RouterPolicy::RoundRobin => Box::new(RoundRobin::default()),
         RouterPolicy::Random => Box::new(Random),
         RouterPolicy::LeastOutstanding => Box::new(LeastOutstanding::default()),
+        RouterPolicy::LeastConnections => Box::new(LeastConnections::default()),
         RouterPolicy::PowerOfTwo => Box::new(PowerOfTwo),
         RouterPolicy::ConsistentHash(settings) => Box::new(ConsistentHash::new(settings)),
         RouterPolicy::SessionAffinity(settings) => Box::new(SessionAffinity::new(settings)),

@@ -64,6 +64,22 @@ fn round_robin_goes_round_and_least_outstanding_breaks_ties_in_turn() {
 }
 
 #[test]
+fn least_connections_remembers_ties_as_nginx_does() {
+    let mut fleet = Fleet::new(3, LoadSource::InFlight);
+    let (mut router, mut chance) = (build(RouterPolicy::LeastConnections), stream(1, 0, "router"));
+    let mut choose = |fleet: &Fleet| router.choose(&REQUEST, fleet, &mut chance).unwrap();
+    // Of three alike: sums 1, 1, 1 and so on, by hand.
+    assert_eq!([choose(&fleet), choose(&fleet), choose(&fleet)], [0, 1, 2]);
+    fleet.sent(0);
+    assert_eq!(choose(&fleet), 1, "1 and 2 tie: sums 0, -1, 1");
+    fleet.sent(1);
+    assert_eq!(choose(&fleet), 2, "alone, and no sum moves");
+    fleet.sent(2);
+    assert_eq!(choose(&fleet), 2, "the last choice again: sums 1, 0, 2 before");
+    assert_eq!(choose(&fleet), 0, "sums 2, 1, 0 before");
+}
+
+#[test]
 fn least_outstanding_sees_what_its_source_sees() {
     let mut own = Fleet::new(3, LoadSource::InFlight);
     let mut polled = Fleet::new(3, LoadSource::Polled);
