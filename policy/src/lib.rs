@@ -14,4 +14,6 @@ pub mod tournament;
 pub use admission::{Admission, AdmissionPolicy};
 pub use fleet::{Fleet, LoadSource, Polled};
 pub use request::{Alone, Content, RouteRequest, Scheduled};
-pub use router::{LeastConnections, LeastOutstanding, PowerOfTwo, Random, RoundRobin, Router, RouterPolicy, build};
+pub use router::{
+    LeastConnections, LeastOutstanding, PowerOfTwo, Random, RoundRobin, Router, RouterPolicy, build,
+};

@@ -153,7 +153,8 @@ fn profile(scale: u32) -> BoxedStrategy<String> {
 }
 
 fn scenario() -> BoxedStrategy<String> {
-    let router = select(vec!["round_robin", "random", "least_outstanding", "least_connections", "power_of_two"]);
+    let router =
+        select(vec!["round_robin", "random", "least_outstanding", "least_connections", "power_of_two"]);
     let poll = sometimes(2, Just(", poll_interval_seconds: 0.05".to_owned()));
     let queue = sometimes(3, (1..9u32).prop_map(|n| format!("engine: {{max_num_queued_reqs: {n}}}\n")));
     let tokens = sometimes(3, (1..99u32).prop_map(|n| format!("engine: {{max_num_queued_tokens: {n}}}\n")));

@@ -114,8 +114,7 @@ fn launches_that_bound_small_steps_are_found() {
     let error = found.step_time.eager.launch_us / (launch_us + host_us) - 1.0;
     assert!(error.abs() < 0.02, "{} for {launch_us} + {host_us}", found.step_time.eager.launch_us);
     let compared = compare(&truth, quirks, swept.spent_s, &found).unwrap();
-    let missed: Vec<_> =
-        compared.iter().filter(|row| row.metric.starts_with("TPOT") && !row.met()).collect();
+    let missed: Vec<_> = compared.iter().filter(|row| row.metric.starts_with("TPOT") && !row.met()).collect();
     assert!(missed.is_empty(), "{missed:#?}");
 }
 
