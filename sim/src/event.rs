@@ -192,6 +192,8 @@ pub struct EventQueue {
     heap: BinaryHeap<Entry>,
     /// When a step ends next, by replica; [`NEVER`] where none does.
     step_ends: Tournament<StepEnd>,
+    /// The last of them that was popped.
+    last_end: Option<StepEnd>,
     turns: u64,
     sequence: u64,
     now: Nanos,
@@ -206,6 +208,7 @@ impl EventQueue {
         EventQueue {
             heap: BinaryHeap::new(),
             step_ends: Tournament::new(replicas as usize, NEVER),
+            last_end: None,
             turns: 0,
             sequence: 0,
             now: Nanos::ZERO,
@@ -240,13 +243,15 @@ impl EventQueue {
 
     /// Removes the next event and moves time to it. The end of a step stays until it is set anew.
     pub fn pop(&mut self) -> Option<(Nanos, Event)> {
-        let step_end = self.step_ends.least().at;
+        let least = self.step_ends.least();
+        let step_end = least.at;
         let step_key = (u128::from(step_end.0) << 64) | u128::from(u64::from(STEP_PHASE) << SEQUENCE_BITS);
         if self.heap.peek().is_none_or(|entry| step_key < entry.key()) {
             if step_end == NEVER.at {
                 return None;
             }
             self.now = step_end;
+            self.last_end = Some(least);
             return Some((self.now, Event::StepEnded(self.step_ends.first() as u32)));
         }
         let entry = self.heap.pop()?;
@@ -254,6 +259,12 @@ impl EventQueue {
         self.pending -= usize::from(!entry.event.periodic());
         self.sends -= usize::from(entry.event.sends());
         Some((entry.at, entry.event))
+    }
+
+    /// Whether a step that ends so would have ended by now, had its end been an event.
+    #[must_use]
+    pub fn has_ended(&self, end: &StepEnd) -> bool {
+        self.last_end.is_some_and(|last| *end < last)
     }
 
     /// The time of the last event popped.

@@ -328,7 +328,13 @@ impl Simulation<'_> {
     fn interrupt(&mut self, replica: u32, and_now: bool) {
         let unit = &mut self.replicas[replica as usize];
         if unit.is_ahead() {
-            unit.catch_up(self.events.now(), and_now);
+            let now = self.events.now();
+            unit.catch_up(now, and_now);
+            // Who comes may have been sent by the end of another replica's step, of this very moment: the steps before that one
+            // have ended too.
+            if unit.end_at(0).is_some_and(|end| self.events.has_ended(&end)) {
+                unit.catch_up(now, true);
+            }
             unit.forget_foreseen();
             self.events.set_step_end(replica, unit.next_end());
         }
