@@ -116,9 +116,7 @@ fn of_each(evidence: &Evidence, wrong: impl Fn(&PointPack) -> Vec<String>, good:
 
 fn whole(evidence: &Evidence) -> Judged {
     let wrong = |point: &PointPack| {
-        let mut wrong: Vec<String> = point.seal_fault.iter().cloned().collect();
-        wrong.extend(point.report.as_ref().err().cloned());
-        wrong.extend(point.differences.iter().cloned());
+        let mut wrong = point.faults();
         let unfinished = point.report.as_ref().is_ok_and(|report| !report.facts.complete);
         wrong.extend(unfinished.then(|| "stopped before its schedule's end".to_owned()));
         wrong

@@ -108,6 +108,14 @@ impl PointPack {
         Ok((counted, hit_share))
     }
 
+    /// Why it cannot be taken for what a run gave: a seal that does not fit, a report that cannot be read, or that its rows do
+    /// not give.
+    #[must_use]
+    pub fn faults(&self) -> Vec<String> {
+        let faults = self.seal_fault.iter().chain(self.report.as_ref().err()).chain(&self.differences);
+        faults.cloned().collect()
+    }
+
     /// Its own word for its cache state, by its report.
     #[must_use]
     pub fn cache(&self) -> Option<&str> {

@@ -100,8 +100,9 @@ pub(super) fn failure_test(evidence: &Evidence) -> Judged {
 /// Why a failure test's run proves nothing: a broken seal, rows that do not give its report, a load generator that was late.
 fn unfit(run: &PointPack) -> Vec<String> {
     let invalid = run.report.as_ref().ok().and_then(|report| report.invalid.clone()).unwrap_or_default();
-    let faults = run.seal_fault.iter().chain(run.report.as_ref().err()).chain(&run.differences).cloned();
-    faults.chain(invalid.into_iter().map(|what| format!("its load generator: {what}"))).collect()
+    let mut faults = run.faults();
+    faults.extend(invalid.into_iter().map(|what| format!("its load generator: {what}")));
+    faults
 }
 
 /// The four causes that must be told apart.
