@@ -8,6 +8,7 @@ scaleproof=$2 out=$3
 here=$(cd "$(dirname "$0")" && pwd)
 port=${PORT:-8100}
 url=http://127.0.0.1:$port
+model=tiny
 . "$here/with_engine.sh"
 good=0
 for cache in cold warm; do

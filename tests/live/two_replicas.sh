@@ -1,19 +1,32 @@
 #!/usr/bin/env bash
-# Two real vLLM replicas behind vllm-router, judged by what a calibration of one replica predicts of them. About a quarter of an
-# hour; needs two quiet cores, which router and client share with the engines. See docs/validation.md.
-#   two_replicas.sh DIR SCALEPROOF OUT PROFILE     DIR: of setup_vllm.sh. OUT: a new directory. PROFILE: of calibrate_vllm.sh
-# RATES (2,4), REPEATS (3) and PORT (8100) may be set in the environment.
+# Two real vLLM replicas behind vllm-router, judged by what a calibration of one replica predicts of them. Each replica has half
+# of one core, so that it is as fast beside another as alone; router and client have the other core. About three quarters of an
+# hour; needs two quiet cores and root. See docs/validation.md.
+#   two_replicas.sh DIR SCALEPROOF OUT          DIR: of setup_vllm.sh. OUT: a new directory
+# BUDGET (15 minutes), RATES (1.5,2.5), REPEATS (3), TOLERANCE and PORT (8100) may be set in the environment; PROFILE is that of
+# an earlier run's calibration.
 set -euo pipefail
-root=$(realpath "${1:?usage: two_replicas.sh DIR SCALEPROOF OUT PROFILE}")
-scaleproof=$(realpath "$2") profile=$(realpath "$4")
+root=$(realpath "${1:?usage: two_replicas.sh DIR SCALEPROOF OUT}")
+scaleproof=$(realpath "$2")
 mkdir -p "$3"
 out=$(realpath "$3")
 here=$(cd "$(dirname "$0")" && pwd)
-port=${PORT:-8100}
+port=${PORT:-8100} model=small cores=(0 0)
+profile=${PROFILE:-$out/one.yaml}
+aside="taskset -c 1"
+client="$aside $scaleproof"
+export CPU_SHARE=50
+[ -n "${PROFILE:-}" ] || (
+  url=http://127.0.0.1:$port
+  . "$here/with_engine.sh"
+  scenario=$here/../../scenarios/live-$model
+  # The first requests after a start are slow: they are not the sweep's.
+  $client live "$scenario" --target "$url" --rps 4 --out "$out/one-warm-up" >"$out/one-warm-up.log" 2>&1 || true
+  $client calibrate --target "$url" --budget "${BUDGET:-15}" --scenario "$scenario" --out "$profile" \
+    --report "$out/calibration" | tee "$out/calibration.log"
+)
 . "$here/with_two_engines.sh"
 target=(--target "http://127.0.0.1:$front" --replica "${replicas[0]}" --replica "${replicas[1]}")
-# The first requests after a start are slow: they are not the sweep's.
-"$scaleproof" live "$out/scenario" "${target[@]}" --rps 2 --out "$out/warm-up" >"$out/warm-up.log" 2>&1 || true
-"$scaleproof" validate "$out/scenario" "${target[@]}" --profile "$profile" --rps "${RATES:-2,4}" --repeats "${REPEATS:-3}" \
-  --tolerance tpot_p50=0.05,ttft_p50=0.1,ttft_p95=0.15,throughput=0.03,prefix_hits=0.01,preemptions=0.1 \
-  --out "$out/verdict" | tee "$out/verdict.log"
+$client live "$out/scenario" "${target[@]}" --rps 4 --out "$out/warm-up" >"$out/warm-up.log" 2>&1 || true
+$client validate "$out/scenario" "${target[@]}" --profile "$profile" --rps "${RATES:-1.5,2.5}" --repeats "${REPEATS:-3}" \
+  ${TOLERANCE:+--tolerance "$TOLERANCE"} --out "$out/verdict" | tee "$out/verdict.log"

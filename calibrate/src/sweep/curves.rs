@@ -91,10 +91,13 @@ impl Design {
             self.prompts.iter().map(|(tokens, _)| pace.ttft_s + f64::from(*tokens) * pace.token_s).sum();
         let batch = |&(rows, context, _): &Batch| {
             let steps = f64::from(batch_output(rows, context, scheduler));
-            pace.ttft_s + f64::from(rows) * f64::from(context) * pace.token_s + steps * step_s(rows, pace)
+            pace.ttft_s
+                + f64::from(rows) * f64::from(context) * pace.token_s
+                + steps * pace.steps_of_s(rows, context)
         };
-        let disturbance = |&(rows, count, tokens, _): &Disturbed| {
-            spacing_s(rows, count * tokens, pace) * f64::from(DISTURBANCES + 2)
+        let disturbance = |disturbed: &Disturbed| {
+            let timing = Timing::of(*disturbed, scheduler, pace);
+            timing.total_s() + pace.ttft_s
         };
         let references = 3.0 * (64.0 * pace.step_s + pace.ttft_s);
         prompts
@@ -127,7 +130,7 @@ impl Design {
         ]
     }
 
-    /// One pass.
+    /// One pass; false if it was not done by `until_s` seconds of experiments, and was ended there.
     ///
     /// # Errors
     /// As [`Lab::open`].
@@ -136,19 +139,26 @@ impl Design {
         lab: &mut Lab<'_>,
         scheduler: &EngineConfig,
         pace: Pace,
+        until_s: f64,
         rows: &mut Vec<Measurement>,
-    ) -> Result<(), SweepError> {
+    ) -> Result<bool, SweepError> {
         lab.reference()?;
         rows.extend(prompts(lab, &self.prompts)?);
         lab.reference()?;
         for batch in &self.batches {
+            if lab.spent_s > until_s {
+                return Ok(false);
+            }
             rows.extend(decode(lab, *batch, scheduler)?);
         }
         lab.reference()?;
         for disturbed in &self.disturbed {
+            if lab.spent_s > until_s {
+                return Ok(false);
+            }
             rows.extend(mixed(lab, *disturbed, scheduler, pace)?);
         }
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -205,13 +215,41 @@ fn disturbed(scheduler: &EngineConfig, reach: u32) -> Vec<Disturbed> {
     list
 }
 
-/// A decode step of some rows, roughly: twice as long at a hundred.
-fn step_s(rows: u32, pace: Pace) -> f64 {
-    pace.step_s * (1.0 + f64::from(rows) / 100.0)
+/// When prompts come to a batch, and how long it decodes.
+struct Timing {
+    /// Context of each row at first.
+    context: u32,
+    /// A decode step of the batch.
+    step_s: f64,
+    /// The first prompts, and from those to the next.
+    begin_s: f64,
+    spacing_s: f64,
 }
 
-fn spacing_s(rows: u32, tokens: u32, pace: Pace) -> f64 {
-    pace.ttft_s + 1.3 * f64::from(tokens) * pace.token_s + 8.0 * step_s(rows, pace)
+impl Timing {
+    fn of((rows, count, tokens, _): Disturbed, scheduler: &EngineConfig, pace: Pace) -> Timing {
+        // In one of the batches long, so that what decode rows read beside a prompt has a price.
+        let long = if rows == 16 { 1024.min(scheduler.max_model_len / 8) } else { 48 };
+        let context = long.max(16);
+        let step_s = pace.steps_of_s(rows, context);
+        Timing {
+            context,
+            step_s,
+            begin_s: pace.ttft_s + 1.5 * f64::from(rows * context) * pace.token_s + 6.0 * step_s,
+            spacing_s: pace.ttft_s + 1.3 * f64::from(count * tokens) * pace.token_s + 8.0 * step_s,
+        }
+    }
+
+    /// Until the last prompts are through.
+    fn total_s(&self) -> f64 {
+        self.begin_s + f64::from(DISTURBANCES + 1) * self.spacing_s
+    }
+
+    /// Output tokens with which the batch decodes until then, should its steps be shorter by a third.
+    fn output(&self, scheduler: &EngineConfig) -> u32 {
+        let tokens = (1.5 * self.total_s() / self.step_s).min(20_000.0) as u32;
+        tokens.clamp(WINDOW, scheduler.max_model_len / 2)
+    }
 }
 
 /// Output tokens with which all rows of a batch decode together for a window.
@@ -322,17 +360,12 @@ fn mixed(
     scheduler: &EngineConfig,
     pace: Pace,
 ) -> Result<Vec<Measurement>, SweepError> {
-    let spacing = spacing_s(rows, count * tokens, pace);
-    // In one of the batches long, so that what decode rows read beside a prompt has a price.
-    let long = if rows == 16 { 1024.min(scheduler.max_model_len / 8) } else { 48 };
-    let context = long.max(16);
-    let begin = pace.ttft_s + 1.5 * f64::from(rows * context) * pace.token_s + 6.0 * step_s(rows, pace);
-    let total_s = begin + f64::from(DISTURBANCES + 1) * spacing;
-    let output = ((total_s / pace.step_s).min(20_000.0) as u32).clamp(WINDOW, scheduler.max_model_len / 2);
+    let timing = Timing::of((rows, count, tokens, held_out), scheduler, pace);
+    let (context, output, spacing) = (timing.context, timing.output(scheduler), timing.spacing_s);
     let mut asks = vec![Ask::new(Some(0.0), context, output); rows as usize];
     for i in 0..DISTURBANCES {
         // At different moments of a step.
-        let at_s = begin + (f64::from(i) + 0.37 * f64::from(i) * pace.step_s / spacing) * spacing;
+        let at_s = timing.begin_s + (f64::from(i) + 0.37 * f64::from(i) * pace.step_s / spacing) * spacing;
         asks.extend(vec![Ask::new(Some(at_s), tokens, 1); count as usize]);
     }
     let from_s = lab.spent_s;
@@ -423,7 +456,7 @@ mod tests {
     use super::*;
 
     fn pace() -> Pace {
-        Pace { step_s: 0.01, token_s: 2e-5, ttft_s: 0.02 }
+        Pace { step_s: 0.01, row_s: 0.0, context_s: 0.0, token_s: 2e-5, ttft_s: 0.02 }
     }
 
     #[test]

@@ -93,7 +93,7 @@ fn size(scheduler: &EngineConfig, design: &Design, pace: Pace, time_s: f64) -> (
     let fits = (pool / u64::from(2 * (input + output))).clamp(1, 32) as u32;
     let clients = (scheduler.max_num_seqs / 2).clamp(1, fits);
     let request_s = 0.6 * f64::from(input) * pace.token_s
-        + 0.6 * f64::from(output) * pace.step_s * 1.5 / f64::from(clients);
+        + 0.6 * f64::from(output) * pace.steps_of_s(clients, input) / f64::from(clients);
     let count = ((0.4 * time_s / request_s.max(1e-6)) as usize).clamp(clients as usize + 4, REQUESTS_MAX);
     (clients, uniform_lengths(count, (input, output), 0.1, 1))
 }

@@ -123,7 +123,7 @@ pub fn sweep(
         1e6 * pace.token_s,
         1e3 * pace.ttft_s
     ));
-    let found = structure::find(&mut lab, &facts, pace)?;
+    let (found, pace) = structure::find(&mut lab, &facts, pace)?;
     found.notes.iter().for_each(|note| lab.say(note));
     let left_s = settings.budget_s - lab.spent_s;
     let Some(design) = Design::within(&found.scheduler, pace, CURVES_SHARE * left_s) else {
@@ -190,8 +190,8 @@ fn measure(
     let until_s = lab.budget_s * (1.0 - LOADED_SHARE);
     for pass in 0..design.passes {
         let before_s = lab.spent_s;
-        design.pass(lab, scheduler, pace, &mut swept.rows)?;
-        if pass + 1 < design.passes && 2.0 * lab.spent_s - before_s > until_s {
+        let whole = design.pass(lab, scheduler, pace, until_s, &mut swept.rows)?;
+        if !whole || pass + 1 < design.passes && 2.0 * lab.spent_s - before_s > until_s {
             lab.say("the passes take longer than planned: the rest is left out");
             break;
         }

@@ -24,10 +24,24 @@ pub struct Found {
 pub struct Pace {
     /// A decode step of one row, seconds.
     pub step_s: f64,
+    /// What a further row adds to it, seconds.
+    pub row_s: f64,
+    /// What a token of context adds to it, seconds.
+    pub context_s: f64,
     /// A prompt's token, seconds.
     pub token_s: f64,
     /// From sending a short prompt to its token, seconds.
     pub ttft_s: f64,
+}
+
+impl Pace {
+    /// A decode step of rows with so many tokens of context each, in seconds. Twice as long at a hundred rows at least: on a
+    /// GPU rows cost too little to be seen in a few steps.
+    #[must_use]
+    pub fn steps_of_s(self, rows: u32, context: u32) -> f64 {
+        let rows = f64::from(rows);
+        self.step_s + rows * (self.row_s.max(self.step_s / 100.0) + f64::from(context) * self.context_s)
+    }
 }
 
 /// Seats are looked for up to here.
@@ -42,14 +56,19 @@ const LONG_GAP: f64 = 1.25;
 /// step before them that a server is late with, since it reads the prompt, has less.
 const CHUNK_SHARE: f64 = 0.25;
 
-/// Measures the pace: the reference point and a prompt.
+/// Tokens of an answer that tells what its context costs.
+const READ: u32 = 24;
+
+/// Measures the pace: the reference point and prompts. What a row costs comes with the seats ([`find`]).
 ///
 /// # Errors
 /// As [`Lab::open`].
 pub fn pace(lab: &mut Lab<'_>, longest: u32) -> Result<Pace, SweepError> {
     let step_s = lab.reference()?.step_us / 1e6;
     let long = 1024.min(longest / 2).max(64);
-    let asks: Vec<Ask> = [16, long, 16, long].map(|input| Ask::new(None, input, 1)).to_vec();
+    let asks: Vec<Ask> = [(16, 1), (long, READ), (16, 1), (long, READ)]
+        .map(|(input, output)| Ask::new(None, input, output))
+        .to_vec();
     let answers = lab.closed(1, &asks)?;
     let least = |input: u32| {
         answers.iter().filter(|a| a.input == input).map(Answer::ttft_s).fold(f64::INFINITY, f64::min)
@@ -60,18 +79,23 @@ pub fn pace(lab: &mut Lab<'_>, longest: u32) -> Result<Pace, SweepError> {
             "the first prompts: found no answer to one of 16 or {long} tokens; expected both to be served"
         )));
     }
+    let reads = answers.iter().filter_map(|answer| median(&gaps_us(&answer.tokens_s)));
+    let read_s = reads.fold(f64::INFINITY, f64::min) / 1e6;
+    let context_s = if read_s.is_finite() { ((read_s - step_s) / f64::from(long)).max(0.0) } else { 0.0 };
     Ok(Pace {
         step_s,
+        row_s: 0.0,
+        context_s,
         token_s: ((long_s - short_s) / f64::from(long - 16)).max(step_s * 1e-4),
         ttft_s: short_s,
     })
 }
 
-/// Finds every setting, as far as time allows.
+/// Finds every setting, as far as time allows; and the pace with what a row costs.
 ///
 /// # Errors
 /// As [`Lab::open`], and settings that cannot be found.
-pub fn find(lab: &mut Lab<'_>, facts: &EngineFacts, pace: Pace) -> Result<Found, SweepError> {
+pub fn find(lab: &mut Lab<'_>, facts: &EngineFacts, mut pace: Pace) -> Result<(Found, Pace), SweepError> {
     let mut scheduler = EngineConfig { async_scheduling: true, ..EngineConfig::default() };
     let mut notes = Vec::new();
     scheduler.max_model_len = facts.max_model_len.unwrap_or(scheduler.max_model_len);
@@ -83,8 +107,9 @@ pub fn find(lab: &mut Lab<'_>, facts: &EngineFacts, pace: Pace) -> Result<Found,
             "block_size 16: not told, the usual one is taken; the pool's tokens are measured".to_owned(),
         );
     }
-    let (seats, at_least) = seats(lab, scheduler.max_model_len)?;
+    let Seats { count: seats, at_least, step_s } = seats(lab, scheduler.max_model_len)?;
     scheduler.max_num_seqs = seats;
+    pace.row_s = ((step_s.unwrap_or_default() - pace.step_s) / f64::from(seats)).max(0.0);
     notes.push(format!(
         "max_num_seqs {seats}: {}measured by a burst",
         if at_least { "at least, " } else { "" }
@@ -98,24 +123,35 @@ pub fn find(lab: &mut Lab<'_>, facts: &EngineFacts, pace: Pace) -> Result<Found,
         notes.push("the engine says otherwise of its prefix cache: what was measured is taken".to_owned());
     }
     blocks(lab, facts, pace, &mut scheduler, &mut notes)?;
-    Ok(Found { scheduler, version: facts.version.clone(), model: facts.model.clone(), notes })
+    Ok((Found { scheduler, version: facts.version.clone(), model: facts.model.clone(), notes }, pace))
 }
 
-/// Requests that run at once at most; true if there may be more.
-fn seats(lab: &mut Lab<'_>, longest: u32) -> Result<(u32, bool), SweepError> {
+/// Requests that run at once at most.
+struct Seats {
+    count: u32,
+    /// Whether there may be more.
+    at_least: bool,
+    /// A step with all of them, seconds.
+    step_s: Option<f64>,
+}
+
+fn seats(lab: &mut Lab<'_>, longest: u32) -> Result<Seats, SweepError> {
     // A block of 16 tokens each at first, so that memory hardly limits them.
     let (mut asked, mut output, mut most) = (64, 12, 0);
     loop {
         let (input, output_fits) = (4, output.min(longest.saturating_sub(4)).max(2));
         let asks = vec![Ask::new(Some(0.0), input, output_fits); asked as usize];
-        let together = most_at_once(&lab.open(&asks)?).max(1);
+        let answers = lab.open(&asks)?;
+        let together = most_at_once(&answers).max(1);
+        let gaps: Vec<f64> = answers.iter().flat_map(|answer| gaps_us(&answer.tokens_s)).collect();
+        let step_s = median(&gaps).map(|step_us| step_us / 1e6);
         if together >= asked {
             if asked >= SEATS_MAX {
-                return Ok((asked, true));
+                return Ok(Seats { count: asked, at_least: true, step_s });
             }
             asked *= 2;
         } else if together <= most || output > SEAT_OUTPUT_MAX {
-            return Ok((most.max(together), false));
+            return Ok(Seats { count: most.max(together), at_least: false, step_s });
         } else {
             // Perhaps the first ended before the server had read the last: with longer answers there are more, if so.
             (output, most) = (output * 2, together);
