@@ -13,7 +13,8 @@ export VLLM_SERVER_DEV_MODE=1
 export VLLM_ENABLE_V1_MULTIPROCESSING=0 VLLM_CPU_OMP_THREADS_BIND=nobind OMP_NUM_THREADS=1
 export VLLM_CPU_KVCACHE_SPACE=${KV_GIB:-1}
 # A core that slept between two requests computes slower for a while; one that is calibrated does not sleep. So it is kept awake, by
-# a loop of the lowest priority and in a session of its own, lest it share the engine's time (autogroup). It ends with the engine. AWAKE=no goes without (idle.py shows the difference).
+# a loop of the lowest priority and in a session of its own, lest it share the engine's time (autogroup). It ends with the engine. AWAKE=no
+# goes without (idle.py shows the difference).
 [ "${AWAKE:-yes}" = no ] || setsid chrt -i 0 taskset -c "$core" bash -c '
   echo 19 >/proc/self/autogroup
   while kill -0 "$1"; do for ((i = 0; i < 1000000; i++)); do :; done; done' awake $$ 2>/dev/null &
