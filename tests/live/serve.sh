@@ -33,7 +33,7 @@ if [ -n "${CPU_SHARE:-}" ]; then
   fi
   echo $$ >"$group/cgroup.procs"
 fi
-# The settings of scenarios/live-tiny; what follows on the command line overrides them.
+# The settings of scenarios/live-tiny and live-small; what follows on the command line overrides them.
 exec taskset -c "$core" "$root/venv/bin/vllm" serve "$root/models/$model" --host 127.0.0.1 --port "$port" \
   --served-model-name m --load-format dummy --dtype float32 --distributed-executor-backend uni --enforce-eager \
   --max-model-len 4096 --block-size 32 --num-gpu-blocks-override 2400 --max-num-batched-tokens 2048 --max-num-seqs 64 \

@@ -95,10 +95,8 @@ impl Design {
                 + f64::from(rows) * f64::from(context) * pace.token_s
                 + steps * pace.steps_of_s(rows, context)
         };
-        let disturbance = |disturbed: &Disturbed| {
-            let timing = Timing::of(*disturbed, scheduler, pace);
-            timing.total_s() + pace.ttft_s
-        };
+        let disturbance =
+            |disturbed: &Disturbed| Timing::of(*disturbed, scheduler, pace).total_s() + pace.ttft_s;
         let references = 3.0 * (64.0 * pace.step_s + pace.ttft_s);
         prompts
             + references
@@ -356,11 +354,12 @@ fn context_at(answers: &[Answer], at_s: f64) -> f64 {
 /// A batch that decodes, and prompts that come in between.
 fn mixed(
     lab: &mut Lab<'_>,
-    (rows, count, tokens, held_out): Disturbed,
+    disturbed: Disturbed,
     scheduler: &EngineConfig,
     pace: Pace,
 ) -> Result<Vec<Measurement>, SweepError> {
-    let timing = Timing::of((rows, count, tokens, held_out), scheduler, pace);
+    let timing = Timing::of(disturbed, scheduler, pace);
+    let (rows, count, tokens, held_out) = disturbed;
     let (context, output, spacing) = (timing.context, timing.output(scheduler), timing.spacing_s);
     let mut asks = vec![Ask::new(Some(0.0), context, output); rows as usize];
     for i in 0..DISTURBANCES {

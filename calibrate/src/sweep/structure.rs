@@ -80,12 +80,11 @@ pub fn pace(lab: &mut Lab<'_>, longest: u32) -> Result<Pace, SweepError> {
         )));
     }
     let reads = answers.iter().filter_map(|answer| median(&gaps_us(&answer.tokens_s)));
-    let read_s = reads.fold(f64::INFINITY, f64::min) / 1e6;
-    let context_s = if read_s.is_finite() { ((read_s - step_s) / f64::from(long)).max(0.0) } else { 0.0 };
+    let read_s = reads.reduce(f64::min).map_or(step_s, |read_us| read_us / 1e6);
     Ok(Pace {
         step_s,
         row_s: 0.0,
-        context_s,
+        context_s: ((read_s - step_s) / f64::from(long)).max(0.0),
         token_s: ((long_s - short_s) / f64::from(long - 16)).max(step_s * 1e-4),
         ttft_s: short_s,
     })
