@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """How far identical runs differ, beside the goals of a validation; and the tolerance that both make.
 
-    noise.py PACK PACK ...          packs of `scaleproof live` of one schedule
+    noise.py PACK PACK ... [--full PACK PACK ...]          packs of `scaleproof live` of one schedule; --full: of one whose rate is
+                                                           more than the engine can serve, for the throughput
 
 Of each number the noise is twice the standard deviation over the runs, as a share of their mean, the largest of any class: 95 %
 of runs lie within it. Where it is wider than the goal, it is the goal. The table goes to standard error, the argument of
@@ -48,13 +49,16 @@ def numbers(pack):
 
 
 def main():
-    packs = [pathlib.Path(word) for word in sys.argv[1:]]
-    if len(packs) < 2:
-        sys.exit("usage: noise.py PACK PACK ...: expected two packs at least")
-    runs = [numbers(pack) for pack in packs]
+    words = sys.argv[1:]
+    full = words.index("--full") if "--full" in words else len(words)
+    groups = [[numbers(pathlib.Path(word)) for word in group] for group in (words[:full], words[full + 1 :])]
+    if len(groups[0]) < 2 or len(groups[1]) == 1:
+        sys.exit("usage: noise.py PACK PACK ... [--full PACK PACK ...]: expected two packs of each at least")
     tolerance = []
-    print(f"| number | goal | noise of {len(runs)} identical runs | tolerance |\n|---|---|---|---|", file=sys.stderr)
+    print(f"| number | goal | noise of {len(groups[0])} identical runs | tolerance |\n|---|---|---|---|", file=sys.stderr)
     for key, goal in GOALS.items():
+        # Below what the engine can serve the throughput is that of the arrivals.
+        runs = groups[1] if groups[1] and key == "throughput" else groups[0]
         noise = 0.0
         for known in runs[0]:
             values = [run[known] for run in runs if known in run]

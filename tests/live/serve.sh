@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # One replica of the real vLLM on one core; see docs/live-engines.md. Ready when GET /health answers 200, after some 40 s.
 #   serve.sh DIR MODEL PORT CORE [arguments of `vllm serve`]
-# The worker has no spinning thread: one core is enough. CPU_SHARE, in percent, gives it no more than that of the core, in
-# periods of 2 ms, so that two replicas of half a core do not disturb each other; it needs root and the cpu control group.
+# The worker has no spinning thread: one core is enough.
 set -euo pipefail
 root=${1:?usage: serve.sh DIR MODEL PORT CORE [arguments of vllm serve]}
 model=$2 port=$3 core=$4
@@ -18,21 +17,6 @@ export VLLM_CPU_KVCACHE_SPACE=${KV_GIB:-1}
 [ "${AWAKE:-yes}" = no ] || setsid chrt -i 0 taskset -c "$core" bash -c '
   echo 19 >/proc/self/autogroup
   while kill -0 "$1"; do for ((i = 0; i < 1000000; i++)); do :; done; done' awake $$ 2>/dev/null &
-if [ -n "${CPU_SHARE:-}" ]; then
-  quota_us=$((20 * CPU_SHARE))
-  if [ -d /sys/fs/cgroup/cpu ]; then
-    group=/sys/fs/cgroup/cpu/replica-$port
-    mkdir -p "$group"
-    echo 2000 >"$group/cpu.cfs_period_us"
-    echo $quota_us >"$group/cpu.cfs_quota_us"
-  else
-    echo +cpu >/sys/fs/cgroup/cgroup.subtree_control
-    group=/sys/fs/cgroup/replica-$port
-    mkdir -p "$group"
-    echo "$quota_us 2000" >"$group/cpu.max"
-  fi
-  echo $$ >"$group/cgroup.procs"
-fi
 # The settings of scenarios/live-tiny and live-small; what follows on the command line overrides them.
 exec taskset -c "$core" "$root/venv/bin/vllm" serve "$root/models/$model" --host 127.0.0.1 --port "$port" \
   --served-model-name m --load-format dummy --dtype float32 --distributed-executor-backend uni --enforce-eager \

@@ -1,7 +1,7 @@
 //! The experiments that steps are priced from: which, how long they take, and what is read from their answers.
 
 use super::data::{Kind, Measurement, Robust, robust};
-use super::lab::{Answer, Ask, Lab, SweepError, gaps_us};
+use super::lab::{Answer, Ask, Lab, REFERENCE, REFERENCE_SHARE, SweepError, gaps_us};
 use super::structure::{Pace, nearest};
 use scaleproof_sim::engine::EngineConfig;
 
@@ -32,6 +32,9 @@ pub struct Design {
 
 /// The most passes.
 const PASSES_MAX: u32 = 6;
+/// Of a pass's disturbed batches, that there must be time for: the costs of a mixed step are few, and prompts as long as the
+/// engine's largest steps say more than every size of a prompt beside every batch.
+const DISTURBED_MIN: f64 = 0.5;
 
 impl Design {
     /// As much as the time allows: first shorter prompts, then more passes. None if the least takes longer.
@@ -42,10 +45,11 @@ impl Design {
         let mut reach = longest.min(32_768);
         while reach >= 64 {
             let mut design = Design::reaching(scheduler, reach, pool, pace, time_s);
-            let pass_s = design.pass_s(scheduler, pace);
-            if pass_s <= time_s {
-                design.passes = ((time_s / pass_s) as u32).clamp(1, PASSES_MAX);
-                design.expected_s = f64::from(design.passes) * pass_s;
+            let [least_s, pass_s] = [DISTURBED_MIN, 1.0].map(|share| design.pass_s(scheduler, pace, share));
+            if least_s <= time_s {
+                // The last is as much as there is time for: what says most for its time comes first.
+                design.passes = ((time_s / pass_s).ceil() as u32).clamp(1, PASSES_MAX);
+                design.expected_s = (f64::from(design.passes) * pass_s).min(time_s);
                 return Some(design);
             }
             reach = reach * 2 / 3;
@@ -86,7 +90,8 @@ impl Design {
         Design { prompts, batches, disturbed, passes: 1, expected_s: 0.0 }
     }
 
-    fn pass_s(&self, scheduler: &EngineConfig, pace: Pace) -> f64 {
+    /// With a share of the disturbed batches.
+    fn pass_s(&self, scheduler: &EngineConfig, pace: Pace, share: f64) -> f64 {
         let prompts: f64 =
             self.prompts.iter().map(|(tokens, _)| pace.ttft_s + f64::from(*tokens) * pace.token_s).sum();
         let batch = |&(rows, context, _): &Batch| {
@@ -96,12 +101,12 @@ impl Design {
                 + steps * pace.steps_of_s(rows, context)
         };
         let disturbance =
-            |disturbed: &Disturbed| Timing::of(*disturbed, scheduler, pace).total_s() + pace.ttft_s;
-        let references = 3.0 * (64.0 * pace.step_s + pace.ttft_s);
-        prompts
-            + references
-            + self.batches.iter().map(batch).sum::<f64>()
-            + self.disturbed.iter().map(disturbance).sum::<f64>()
+            |disturbed: &Disturbed| pace.ttft_s + Timing::of(*disturbed, scheduler, pace).lasts_s(scheduler);
+        let reference_s =
+            f64::from(REFERENCE.0) * pace.token_s + f64::from(REFERENCE.1) * pace.step_s + pace.ttft_s;
+        let batches: f64 = self.batches.iter().map(batch).sum();
+        let disturbed: f64 = self.disturbed.iter().map(disturbance).sum();
+        3.0 * reference_s + (1.0 + REFERENCE_SHARE) * (prompts + batches + share * disturbed)
     }
 
     /// What is measured, in words.
@@ -124,7 +129,10 @@ impl Design {
                 span(&mut self.batches.iter().map(|b| b.1))
             ),
             format!("{} batches disturbed by prompts", self.disturbed.len()),
-            format!("{} passes, the reference point between, about {:.0} s", self.passes, self.expected_s),
+            format!(
+                "up to {} passes, the reference point between, about {:.0} s",
+                self.passes, self.expected_s
+            ),
         ]
     }
 
@@ -147,6 +155,7 @@ impl Design {
             if lab.spent_s > until_s {
                 return Ok(false);
             }
+            lab.keep_the_pace()?;
             rows.extend(decode(lab, *batch, scheduler)?);
         }
         lab.reference()?;
@@ -154,6 +163,7 @@ impl Design {
             if lab.spent_s > until_s {
                 return Ok(false);
             }
+            lab.keep_the_pace()?;
             rows.extend(mixed(lab, *disturbed, scheduler, pace)?);
         }
         Ok(true)
@@ -197,7 +207,8 @@ fn disturbed(scheduler: &EngineConfig, reach: u32) -> Vec<Disturbed> {
     let chunk = chunk_among_others(scheduler);
     let budget = scheduler.max_num_batched_tokens;
     let mut list = Vec::new();
-    for rows in [2, 16, 64].into_iter().filter(|rows| *rows <= scheduler.max_num_seqs) {
+    // A prompt must find a seat.
+    for rows in [2, 16, 64].into_iter().filter(|rows| *rows < scheduler.max_num_seqs) {
         let room = budget.saturating_sub(rows).min(reach);
         let sizes = [16, 32, 64, 128, 256, 512, chunk / 2, chunk, chunk * 5 / 2];
         let mut sizes: Vec<u32> = sizes.into_iter().filter(|size| (16..=reach).contains(size)).collect();
@@ -217,6 +228,9 @@ fn disturbed(scheduler: &EngineConfig, reach: u32) -> Vec<Disturbed> {
 struct Timing {
     /// Context of each row at first.
     context: u32,
+    /// The batch's own prompts, and all those that come to it.
+    prompts_s: f64,
+    disturbing_s: f64,
     /// A decode step of the batch.
     step_s: f64,
     /// The first prompts, and from those to the next.
@@ -230,10 +244,13 @@ impl Timing {
         let long = if rows == 16 { 1024.min(scheduler.max_model_len / 8) } else { 48 };
         let context = long.max(16);
         let step_s = pace.steps_of_s(rows, context);
+        let prompts_s = f64::from(rows * context) * pace.token_s;
         Timing {
             context,
+            prompts_s,
+            disturbing_s: f64::from(DISTURBANCES * count * tokens) * pace.token_s,
             step_s,
-            begin_s: pace.ttft_s + 1.5 * f64::from(rows * context) * pace.token_s + 6.0 * step_s,
+            begin_s: pace.ttft_s + 1.5 * prompts_s + 6.0 * step_s,
             spacing_s: pace.ttft_s + 1.3 * f64::from(count * tokens) * pace.token_s + 8.0 * step_s,
         }
     }
@@ -243,10 +260,16 @@ impl Timing {
         self.begin_s + f64::from(DISTURBANCES + 1) * self.spacing_s
     }
 
-    /// Output tokens with which the batch decodes until then, should its steps be shorter by a third.
+    /// Output tokens with which the batch decodes until then, should its steps be shorter by a sixth and its prompts through in half
+    /// of their time.
     fn output(&self, scheduler: &EngineConfig) -> u32 {
-        let tokens = (1.5 * self.total_s() / self.step_s).min(20_000.0) as u32;
+        let tokens = (1.2 * (self.total_s() - 0.5 * self.prompts_s) / self.step_s).min(20_000.0) as u32;
         tokens.clamp(WINDOW, scheduler.max_model_len / 2)
+    }
+
+    /// The whole experiment: its streams decode to their ends.
+    fn lasts_s(&self, scheduler: &EngineConfig) -> f64 {
+        self.prompts_s + self.disturbing_s + f64::from(self.output(scheduler)) * self.step_s
     }
 }
 

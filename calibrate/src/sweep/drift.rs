@@ -1,7 +1,7 @@
 //! What the reference point says of the machine: whether it drifts, and by how much at any time.
 
-use super::data::{Measurement, median};
-use super::lab::{Reference, SweepError};
+use super::data::{Kind, Measurement, median};
+use super::lab::{REFERENCE, Reference, SweepError};
 
 /// The pace of the machine over a sweep, as a share of its median.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,8 +18,8 @@ pub struct Drift {
 pub const RANGE_MAX: f64 = 0.30;
 /// Standard deviations beyond which a move is one.
 const SIGNIFICANT: f64 = 4.0;
-/// Neighbours that a pace is averaged over.
-const AROUND: usize = 2;
+/// The reference point's runs nearest in time that a pace is told from: one of them may be an outlier.
+const NEAREST: usize = 5;
 
 impl Drift {
     /// Of the reference point's runs.
@@ -31,10 +31,12 @@ impl Drift {
         let Some(middle) = median(&steps) else { return Ok(Drift::default()) };
         let sds: Vec<f64> = references.iter().map(|r| r.relative_sd).collect();
         let sd = median(&sds).unwrap_or(0.0).max(5e-4);
+        let nearest = NEAREST.min(references.len());
         let smooth: Vec<(f64, f64)> = (0..references.len())
-            .filter_map(|i| {
-                let around = &steps[i.saturating_sub(AROUND)..(i + AROUND + 1).min(steps.len())];
-                Some((references[i].at_s, median(around)? / middle))
+            .map(|i| {
+                let first = i.saturating_sub(nearest / 2).min(references.len() - nearest);
+                let at_s = references[i].at_s;
+                (at_s, along_the_line(&references[first..first + nearest], at_s) / middle)
             })
             .collect();
         let low = smooth.iter().map(|p| p.1).fold(f64::INFINITY, f64::min);
@@ -65,12 +67,47 @@ impl Drift {
         }
     }
 
-    /// Divides it out of the times.
+    /// Divides it out of the times, which are known no better than a run of the reference point is repeated.
     pub fn divide_out(&self, rows: &mut [Measurement]) {
         for row in rows {
             row.time_us /= self.pace(row.at_s);
+            row.relative_sd = row.relative_sd.hypot(self.scatter);
         }
     }
+
+    /// What all runs of the reference point say of its step: the time that is known best. None without any.
+    #[must_use]
+    pub fn reference(&self, references: &[Reference]) -> Option<Measurement> {
+        let steps: Vec<f64> = references.iter().map(|run| run.step_us / self.pace(run.at_s)).collect();
+        let (input, output) = REFERENCE;
+        Some(Measurement {
+            kind: Kind::Decode,
+            at_s: references.first()?.at_s,
+            rows: 1,
+            context: f64::from(input) + f64::from(output) / 2.0,
+            prompts: 0,
+            prompt_tokens: 0,
+            time_us: median(&steps)?,
+            relative_sd: self.scatter / (steps.len() as f64).sqrt(),
+            samples: steps.len() as u32,
+            outliers: 0,
+            stalls: 0.0,
+            held_out: false,
+        })
+    }
+}
+
+/// The step time at a time, in µs, on the robust line of Theil and Sen through the runs (Sen 1968, doi 10.1080/01621459.1968.10480934):
+/// its slope is the median of those of all pairs. A median alone would hide a steady drift, most of all at the sweep's ends.
+fn along_the_line(runs: &[Reference], at_s: f64) -> f64 {
+    let mut slopes = Vec::new();
+    for (i, early) in runs.iter().enumerate() {
+        let later = runs[i + 1..].iter().filter(|late| late.at_s > early.at_s);
+        slopes.extend(later.map(|late| (late.step_us - early.step_us) / (late.at_s - early.at_s)));
+    }
+    let slope = median(&slopes).unwrap_or(0.0);
+    let moved: Vec<f64> = runs.iter().map(|run| run.step_us + slope * (at_s - run.at_s)).collect();
+    median(&moved).unwrap_or(0.0)
 }
 
 #[cfg(test)]
@@ -92,5 +129,17 @@ mod tests {
         assert!(noise.paces.is_empty() && (noise.pace(3.0) - 1.0).abs() < 1e-12);
         let error = Drift::of(&references(|i| 1000.0 * (1.0 + 0.05 * i))).unwrap_err().to_string();
         assert!(error.contains("expected at most 30 %"), "{error}");
+    }
+
+    #[test]
+    fn a_short_sweeps_drift_is_seen_whole_and_one_outlier_is_none() {
+        let short = |of: fn(f64) -> f64| Drift::of(&references(of)[..6]).unwrap();
+        let drift = short(|i| 1000.0 * (1.0 + 0.01 * i));
+        assert!(
+            (drift.range - 0.05).abs() < 1e-9 && (drift.pace(50.0) / drift.pace(0.0) - 1.05).abs() < 1e-9,
+            "{drift:?}"
+        );
+        let outlier = short(|i| if i == 0.0 { 1500.0 } else { 1000.0 + i });
+        assert!(outlier.range < 0.006, "{outlier:?}");
     }
 }

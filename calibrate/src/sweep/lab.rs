@@ -138,7 +138,9 @@ const AGAIN_UNTIL: f64 = 0.7;
 /// and no more once that has not helped so many: what fails them is then no disturbance that passes.
 const IN_VAIN: usize = 3;
 /// Tokens of the reference point's prompt and answer.
-const REFERENCE: (u32, u32) = (64, 48);
+pub(super) const REFERENCE: (u32, u32) = (64, 48);
+/// Of the time, about, for the reference point.
+pub(super) const REFERENCE_SHARE: f64 = 0.05;
 
 impl<'a> Lab<'a> {
     /// With nothing measured.
@@ -248,6 +250,20 @@ impl<'a> Lab<'a> {
         }
         answers.sort_by_key(|answer| answer.index);
         Ok((answers, check.invalid))
+    }
+
+    /// Runs the reference point if its last run is long ago.
+    ///
+    /// # Errors
+    /// As [`Lab::reference`].
+    pub fn keep_the_pace(&mut self) -> Result<(), SweepError> {
+        let due = |last: &Reference| {
+            self.spent_s > last.at_s + f64::from(REFERENCE.1) * 1e-6 * last.step_us / REFERENCE_SHARE
+        };
+        if self.references.last().is_none_or(due) {
+            self.reference()?;
+        }
+        Ok(())
     }
 
     /// Runs the reference point: one stream of decode steps.

@@ -17,8 +17,10 @@ const REQUESTS_MAX: usize = 240;
 /// How far the simulator is trusted with a loaded point, as a share.
 const TRUST: f64 = 0.01;
 
-/// Times that each point is measured, if the time allows: the machine is not the same at all times.
-const ROUNDS_MAX: usize = 3;
+/// Times that each point is measured, if the time allows, and at most: the machine is not the same at all times.
+const ROUNDS: (usize, usize) = (2, 3);
+/// Prompts of a point are not made shorter than this for the sake of rounds.
+const PROMPTS_MIN: u32 = 128;
 
 /// A run of a loaded point.
 #[derive(Clone, Debug)]
@@ -31,8 +33,7 @@ pub struct Loaded {
 
 impl Loaded {
     /// With the machine's pace at its time, and how far that is known.
-    #[must_use]
-    pub fn at_pace(&self, drift: &Drift) -> Measured {
+    fn at_pace(&self, drift: &Drift) -> Measured {
         let mut measured = self.measured.clone();
         measured.trial.pace = drift.pace(self.at_s);
         for observation in &mut measured.observations {
@@ -71,12 +72,11 @@ pub fn measure(
     let (answers, at_s) = timed(lab, &loads[1].1)?;
     points.extend(point(&loads[1].0, &loads[1].1, &answers, at_s));
     let round_s = lab.spent_s - from_s;
-    for _ in 1..ROUNDS_MAX {
+    for _ in 1..ROUNDS.1 {
         if lab.spent_s + round_s > from_s + time_s {
             break;
         }
         for (label, schedule) in &loads {
-            lab.reference()?;
             let (answers, at_s) = timed(lab, schedule)?;
             points.extend(point(label, schedule, &answers, at_s));
         }
@@ -84,17 +84,52 @@ pub fn measure(
     Ok(points)
 }
 
-/// Clients of the closed loop, half of the seats if their tokens fit; and the lengths of its requests.
+/// Loaded points at the machine's pace. Where a point was measured in several rounds, no number of it is trusted more than
+/// they are alike.
+#[must_use]
+pub fn at_their_pace(points: &[Loaded], drift: &Drift) -> Vec<Measured> {
+    let rounds: Vec<Measured> = points.iter().map(|point| point.at_pace(drift)).collect();
+    let mut trusted = rounds.clone();
+    for Measured { trial, observations } in &mut trusted {
+        for seen in observations {
+            seen.relative_sd = seen.relative_sd.max(spread(&rounds, &trial.label, seen.metric));
+        }
+    }
+    trusted
+}
+
+/// Standard deviation of a number over the rounds of a point, the machine's pace divided out, as a share; 0 of one round.
+fn spread(rounds: &[Measured], label: &str, metric: Metric) -> f64 {
+    let rounds = rounds.iter().filter(|round| round.trial.label == label);
+    let value = |round: &Measured| {
+        let seen = round.observations.iter().find(|seen| seen.metric == metric)?;
+        Some(seen.value / round.trial.pace)
+    };
+    let values: Vec<f64> = rounds.filter_map(value).collect();
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let squares: f64 = values.iter().map(|value| (value / mean - 1.0).powi(2)).sum();
+    if values.len() > 1 { (squares / (n - 1.0)).sqrt() } else { 0.0 }
+}
+
+/// Clients of the closed loop, half of the seats if their tokens fit; and the lengths of its requests, shorter where there would be no
+/// time for two rounds of two requests a client.
 fn size(scheduler: &EngineConfig, design: &Design, pace: Pace, time_s: f64) -> (u32, Vec<(u32, u32)>) {
     let reach = design.prompts.iter().map(|prompt| prompt.0).max().unwrap_or(64);
-    let input = (reach / 2).clamp(32, 1536);
+    let mut input = (reach / 2).clamp(32, 1536);
     let output = 96.min(scheduler.max_model_len / 4).max(4);
     let pool = u64::from(scheduler.usable_blocks()) * u64::from(scheduler.block_size);
     let fits = (pool / u64::from(2 * (input + output))).clamp(1, 32) as u32;
     let clients = (scheduler.max_num_seqs / 2).clamp(1, fits);
-    let request_s = 0.6 * f64::from(input) * pace.token_s
-        + 0.6 * f64::from(output) * pace.steps_of_s(clients, input) / f64::from(clients);
-    let count = ((0.4 * time_s / request_s.max(1e-6)) as usize).clamp(clients as usize + 4, REQUESTS_MAX);
+    let count = |input: u32| {
+        let request_s = 0.6 * f64::from(input) * pace.token_s
+            + 0.6 * f64::from(output) * pace.steps_of_s(clients, input) / f64::from(clients);
+        (0.4 * time_s / ROUNDS.0 as f64 / request_s.max(1e-6)) as usize
+    };
+    while input > PROMPTS_MIN && count(input) < 2 * clients as usize {
+        input = input * 2 / 3;
+    }
+    let count = count(input).clamp(clients as usize + 4, REQUESTS_MAX);
     (clients, uniform_lengths(count, (input, output), 0.1, 1))
 }
 
@@ -108,6 +143,7 @@ fn list(lengths: &[(u32, u32)], at_s: impl Fn(usize) -> Option<f64>) -> Result<B
 
 /// Runs a schedule; with the middle of its time.
 fn timed(lab: &mut Lab<'_>, schedule: &Schedule) -> Result<(Vec<Answer>, f64), SweepError> {
+    lab.keep_the_pace()?;
     let from_s = lab.spent_s;
     let answers = lab.run(schedule)?;
     Ok((answers, f64::midpoint(from_s, lab.spent_s)))
@@ -153,4 +189,31 @@ fn point(label: &str, schedule: &Schedule, answers: &[Answer], at_s: f64) -> Opt
     };
     let measured = Measured { trial, observations: observations.into_iter().flatten().collect() };
     Some(Loaded { at_s, measured })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_that_differ_are_trusted_less() {
+        let closed = list(&[(64, 4)], |_| None).unwrap().closed(1);
+        let round = |label, first_s: f64, at_s| {
+            let tokens_s = vec![first_s, first_s + 0.1, first_s + 0.2, first_s + 0.3];
+            let answer = Answer { index: 0, sent_s: 0.0, tokens_s, input: 64, cached: 0 };
+            point(label, &closed, &[answer], at_s).unwrap()
+        };
+        let points = [round("a", 1.0, 0.0), round("a", 1.2, 100.0), round("b", 1.2, 50.0)];
+        let sds = |drift: &Drift| -> Vec<f64> {
+            let trusted = at_their_pace(&points, drift);
+            trusted.iter().map(|measured| measured.observations[0].relative_sd).collect()
+        };
+        let [first, second, alone] = sds(&Drift::default())[..] else { panic!("three points") };
+        assert!((first - 0.1286).abs() < 1e-4 && (second - first).abs() < 1e-12, "{first} {second}");
+        assert!((alone - TRUST).abs() < 1e-12, "{alone}");
+        // A machine that was slower by as much at that time: then they are alike.
+        let drift = Drift { paces: vec![(0.0, 1.0), (100.0, 1.2)], ..Drift::default() };
+        assert!(sds(&drift).iter().all(|sd| (sd - TRUST).abs() < 1e-12));
+    }
 }

@@ -189,10 +189,10 @@ fn measure(
     let scheduler = &swept.found.scheduler;
     let until_s = lab.budget_s * (1.0 - LOADED_SHARE);
     for pass in 0..design.passes {
-        let before_s = lab.spent_s;
-        let whole = design.pass(lab, scheduler, pace, until_s, &mut swept.rows)?;
-        if !whole || pass + 1 < design.passes && 2.0 * lab.spent_s - before_s > until_s {
-            lab.say("the passes take longer than planned: the rest is left out");
+        if !design.pass(lab, scheduler, pace, until_s, &mut swept.rows)? {
+            if pass == 0 {
+                lab.say("there is no more time for the curves: the rest of the first pass is left out");
+            }
             break;
         }
     }
@@ -213,6 +213,7 @@ pub fn fit(swept: &Swept, name: &str, prior: Option<&Profile>) -> Result<Calibra
     let drift = Drift::of(&swept.references)?;
     let mut rows = swept.rows.clone();
     drift.divide_out(&mut rows);
+    rows.extend(drift.reference(&swept.references));
     let mut scheduler = swept.found.scheduler.clone();
     let has = |kind: Kind| rows.iter().filter(|row| row.kind == kind && !row.held_out).count() >= 2;
     if !(has(Kind::Prompt) && has(Kind::Decode)) {
@@ -240,7 +241,7 @@ pub fn fit(swept: &Swept, name: &str, prior: Option<&Profile>) -> Result<Calibra
     }
     possible(&profile)?;
     let mut misfit = None;
-    let loaded: Vec<Measured> = swept.loaded.iter().map(|point| point.at_pace(&drift)).collect();
+    let loaded = loaded::at_their_pace(&swept.loaded, &drift);
     if !loaded.is_empty() {
         let fitted = posterior::fit(&profile, &loaded)
             .map_err(|error| SweepError::Unusable(format!("the loaded points: {error}")))?;

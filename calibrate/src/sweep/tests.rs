@@ -129,7 +129,7 @@ fn a_stored_sweep_that_is_damaged_is_refused() {
 
 #[test]
 fn an_engine_that_drifts_away_is_refused() {
-    let quirks = Quirks { drift_per_hour: 90.0, ..Quirks::default() };
+    let quirks = Quirks { drift_per_hour: 40.0, ..Quirks::default() };
     let mut hidden = SimulatedEngine::alone(small(), quirks).telling_tokens();
     let swept = sweep(&mut hidden, &settings(60.0), &mut Quiet).unwrap();
     let error = fit(&swept, "found", None).unwrap_err().to_string();

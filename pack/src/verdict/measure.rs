@@ -7,6 +7,7 @@ use crate::compare::{self, Level, Metric, Options, Replicated, Side, percentile_
 use crate::interval::{mean_ci95, normal_quantile};
 use crate::record::Record;
 use crate::report::Report;
+use crate::time::Nanos;
 use crate::timeline::TimelineRow;
 use crate::trend;
 use std::collections::BTreeMap;
@@ -35,7 +36,7 @@ pub struct Run {
 /// Something of each replica.
 pub(super) type Loads = BTreeMap<u32, u64>;
 
-/// What the replicas counted over a run.
+/// What the replicas counted over a run, its warm-up left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Counters {
     pub prefix_queries: u64,
@@ -67,7 +68,9 @@ impl Run {
         let middle = delays.len() / 2;
         let headers_ms =
             (!delays.is_empty()).then(|| *delays.select_nth_unstable_by(middle, f64::total_cmp).1);
-        Ok(Run { report, side, counters: counters(samples), by_replica, in_flight, headers_ms })
+        let begin = records.iter().filter(|record| !record.warmup).map(|record| record.sent).min();
+        let counters = counters(samples, begin.unwrap_or_default());
+        Ok(Run { report, side, counters, by_replica, in_flight, headers_ms })
     }
 
     /// Every metric as the client sees it, as [`Side::metrics`] has them.
@@ -81,10 +84,15 @@ impl Run {
     }
 }
 
-fn counters(samples: &[TimelineRow]) -> Option<Counters> {
+/// From the last sample before `begin`: what came before it was to warm up, by other means in the two worlds.
+fn counters(samples: &[TimelineRow], begin: Nanos) -> Option<Counters> {
     let mut ends: BTreeMap<u32, (TimelineRow, TimelineRow)> = BTreeMap::new();
     for row in samples {
-        ends.entry(row.replica).or_insert((*row, *row)).1 = *row;
+        let (first, last) = ends.entry(row.replica).or_insert((*row, *row));
+        *last = *row;
+        if row.at <= begin {
+            *first = *row;
+        }
     }
     let mut sum = Counters::default();
     for (first, last) in ends.values() {
@@ -292,4 +300,27 @@ fn counted(point: &Point, metric: Metric, changes: Changes) -> Option<Measured> 
         },
         changes,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_begin_where_the_warm_up_ends() {
+        let row = |s: u64, replica, queries, hits| TimelineRow {
+            at: Nanos(s * 1_000_000_000),
+            replica,
+            prefix_queries: queries,
+            prefix_hits: hits,
+            ..TimelineRow::default()
+        };
+        let samples =
+            [row(0, 0, 0, 0), row(0, 1, 0, 0), row(5, 0, 100, 10), row(9, 0, 200, 90), row(9, 1, 50, 20)];
+        let counted = |begin: u64| counters(&samples, Nanos(begin * 1_000_000_000));
+        let all = Counters { prefix_queries: 250, prefix_hits: 110, preemptions: 0 };
+        assert_eq!(counted(0), Some(all));
+        assert_eq!(counted(6), Some(Counters { prefix_queries: 150, prefix_hits: 100, preemptions: 0 }));
+        assert_eq!(counters(&[], Nanos::default()), None);
+    }
 }
