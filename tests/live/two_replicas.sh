@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Two real vLLM replicas behind vllm-router, judged by what a calibration of one replica predicts of them. Each replica has a
-# core; router and client, which need a few hundredths of one, have real-time priority on both. About three quarters of an hour; needs
+# core; router and client, which need a few hundredths of one, have real-time priority on both. Half an hour; needs
 # two quiet cores and root. See docs/validation.md.
 #   two_replicas.sh DIR SCALEPROOF OUT          DIR: of setup_vllm.sh. OUT: a new directory
 # BUDGET (15 minutes), RATES (3,6), REPEATS (3), TOLERANCE and PORT (8100) may be set in the environment; PROFILE is that of an
