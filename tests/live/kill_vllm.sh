@@ -10,7 +10,7 @@ mkdir -p "$3"
 out=$(realpath "$3")
 here=$(cd "$(dirname "$0")" && pwd)
 port=${PORT:-8100} rate=${RATE:-3} requests=${REQUESTS:-540}
-model=tiny cores=(0 1)
+model=tiny
 . "$here/with_two_engines.sh"
 # Long enough for the recovery.
 short=$((requests * 7 / 10))

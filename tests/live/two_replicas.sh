@@ -11,7 +11,7 @@ scaleproof=$(realpath "$2")
 mkdir -p "$3"
 out=$(realpath "$3")
 here=$(cd "$(dirname "$0")" && pwd)
-port=${PORT:-8100} model=small cores=(0 1)
+port=${PORT:-8100} model=small
 profile=${PROFILE:-$out/one.yaml}
 aside="chrt --rr 1"
 client="$aside $scaleproof"

@@ -1,5 +1,5 @@
 # Sourced: two real replicas, each started again whenever it ends, behind vllm-router; all stopped when the script ends. Takes
-# $here, $root (of setup_vllm.sh), $model (tiny or small), $cores (of each), $aside (a command before the router, may be unset),
+# $here, $root (of setup_vllm.sh), $model (tiny or small), $aside (a command before the router, may be unset),
 # $port and $out (a new directory) from the script; leaves $front (the router's port), $replicas (their addresses), each engine's
 # id in $out/engine-N.pid, and in $out/scenario that of scenarios/live-$model for two.
 # shellcheck shell=bash disable=SC2154
@@ -12,11 +12,11 @@ sed 's/dp: 1, replicas: 1, gpus: 1/dp: 2, replicas: 2, gpus: 2/' "$here/../../sc
 sed -e "s|../../models|$here/../../models|" -e 's/router: .*/router: {policy: round_robin}/' \
   "$here/../../scenarios/live-$model/scenario.yaml" >"$out/scenario/scenario.yaml"
 
-# supervise NUMBER: a replica, as a service manager keeps it.
+# supervise NUMBER: a replica on the core of its number, as a service manager keeps it.
 supervise() {
   trap 'kill $engine; exit 0' TERM
   while :; do
-    "$here/serve.sh" "$root" "$model" $((port + $1)) "${cores[$1]}" >>"$out/engine-$1.log" 2>&1 &
+    "$here/serve.sh" "$root" "$model" $((port + $1)) "$1" >>"$out/engine-$1.log" 2>&1 &
     engine=$!
     echo $engine >"$out/engine-$1.pid"
     wait $engine || true
