@@ -213,7 +213,6 @@ pub fn fit(swept: &Swept, name: &str, prior: Option<&Profile>) -> Result<Calibra
     let drift = Drift::of(&swept.references)?;
     let mut rows = swept.rows.clone();
     drift.divide_out(&mut rows);
-    rows.extend(drift.reference(&swept.references));
     let mut scheduler = swept.found.scheduler.clone();
     let has = |kind: Kind| rows.iter().filter(|row| row.kind == kind && !row.held_out).count() >= 2;
     if !(has(Kind::Prompt) && has(Kind::Decode)) {
@@ -221,6 +220,7 @@ pub fn fit(swept: &Swept, name: &str, prior: Option<&Profile>) -> Result<Calibra
             "the measurements: found too few prompts or decode batches, expected two of each; run the sweep longer".to_owned(),
         ));
     }
+    rows.extend(drift.reference(&swept.references));
     let unsolved = || SweepError::Unusable("the measurements: found none that can be fitted".to_owned());
     scheduler.async_scheduling = true;
     let mut solved = solve(&rows, &scheduler, prior).ok_or_else(unsolved)?;
