@@ -152,9 +152,19 @@ fn settings_text(hidden: &Hidden, calibration: &Calibration) {
         ("async_scheduling", truth.async_scheduling.to_string(), found.async_scheduling.to_string()),
         ("graphs", graphs(hidden.profile.step_time.graphs.is_some()), graphs(calibration.graphs)),
         (
+            "front end",
+            hidden.profile.front_end.process.word().to_owned(),
+            calibration.profile.front_end.process.word().to_owned(),
+        ),
+        (
             "front end, ms a request",
             format!("{:.2}", hidden.profile.front_end.request.millis()),
             format!("{:.2}", calibration.profile.front_end.request.millis()),
+        ),
+        (
+            "front end, ms of work",
+            format!("{:.2}", hidden.profile.front_end.busy.millis()),
+            format!("{:.2}", calibration.profile.front_end.busy.millis()),
         ),
         (
             "front end, us a prompt token",

@@ -90,7 +90,7 @@ impl Builder {
     }
 }
 
-/// The whole of the prompt that all sets number `index`.
+/// The prompt of `tokens` that is number `index`, or the beginning of one: the same wherever it is asked for.
 pub fn whole_prompt(index: u64, tokens: u32) -> Segment {
     Segment { stream: TokenStream::group(index), start: 0, len: tokens }
 }

@@ -10,13 +10,13 @@ use crate::hardware::{Found, Precision};
 use crate::kernels::{Decode, Kernels, ProductKnot};
 use scaleproof_pack::fault::Faults;
 use scaleproof_pack::time::Nanos;
-use scaleproof_sim::FrontEnd;
 use scaleproof_sim::engine::EngineConfig;
 use scaleproof_sim::engine::cudagraph::{CudagraphMode, Cudagraphs};
 use scaleproof_sim::hardware::Hardware;
 use scaleproof_sim::profile::uncertainty::{Factor, Knob, Uncertainty};
 use scaleproof_sim::profile::{Profile, ProfileKind, Provenance, Validity, rounded};
 use scaleproof_sim::step_time::{Coefficients, GraphSettings, GraphTimes, HostCost, StepTime};
+use scaleproof_sim::{FrontEnd, FrontEndProcess};
 use std::fmt;
 
 /// What a prior is of.
@@ -191,7 +191,9 @@ pub fn prior(spec: &PriorSpec) -> Result<(Profile, MemoryPlan), PriorError> {
         pp: 1,
         scheduler,
         front_end: FrontEnd {
+            process: FrontEndProcess::Parallel,
             request: Nanos::from_millis(REQUEST_MS).expect("a constant"),
+            busy: Nanos::from_millis(REQUEST_MS).expect("a constant"),
             prompt_token_us: 0.0,
             output_token: Nanos::default(),
         },

@@ -18,7 +18,9 @@ use scaleproof_pack::experiment::{Experiment, ExperimentError, Observer};
 use scaleproof_pack::percentile::rank;
 use scaleproof_pack::record::{Outcome, Record};
 use scaleproof_pack::schedule::{RATE_MAX_RPS, Schedule};
+use scaleproof_pack::time::Nanos;
 use scaleproof_pack::workload::Enough;
+use scaleproof_sim::FrontEndProcess;
 use scaleproof_sim::engine::cudagraph::CudagraphMode;
 use scaleproof_sim::profile::Profile;
 
@@ -224,8 +226,8 @@ pub struct Hidden {
     pub silent: bool,
 }
 
-/// Six engines of very different scale: the worked example's fixture, priors of large and small GPUs, with graphs and
-/// without, with few blocks, and one that varies by 4 % a step.
+/// Seven engines of very different scale: the worked example's fixture, priors of large and small GPUs, with graphs and
+/// without, with few blocks, one that varies by 4 % a step, and one whose API server has the core of the steps.
 ///
 /// # Errors
 /// A model or GPU that the catalogue has not, or that does not fit.
@@ -238,6 +240,10 @@ pub fn hidden_engines(fixture: &Profile) -> Result<Vec<Hidden>, String> {
     few.scheduler.num_blocks = 1200;
     few.scheduler.max_num_seqs = 64;
     few.scheduler.max_model_len = 8192;
+    let mut shared = fixture.clone();
+    shared.front_end.process = FrontEndProcess::Shared;
+    (shared.front_end.request, shared.front_end.busy) = (Nanos(6_000_000), Nanos(3_000_000));
+    shared.scheduler.async_scheduling = false;
     let noisy = Quirks { step_sd: 0.04, hiccups: 0.002, drift_per_hour: 0.1, seed: 6, ..Quirks::default() };
     Ok(vec![
         of("fixture", fixture.clone(), quiet(1), false),
@@ -256,6 +262,7 @@ pub fn hidden_engines(fixture: &Profile) -> Result<Vec<Hidden>, String> {
             false,
         ),
         of("fixture-noisy", fixture.clone(), noisy, false),
+        of("fixture-shared-core", shared, quiet(7), false),
     ])
 }
 

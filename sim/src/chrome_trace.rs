@@ -1,6 +1,7 @@
 //! A run as a trace that Perfetto and Chrome's viewer open: the JSON object format of Chrome's trace events.
 //!
-//! One process a replica with a track of its steps and counters of KV use, running and waiting; and one process
+//! One process a replica with a track of its steps and counters of KV use, running and waiting, and one of what the front end does
+//! if it has the core of the steps (which are drawn without that time); and one process
 //! with a track a request: queued, each prefill chunk, decode, preempted. Times are microseconds with nanoseconds
 //! behind the point, as the format asks.
 
@@ -137,6 +138,7 @@ impl<W: io::Write> ChromeTrace<W> {
             let replica = self.named_replicas;
             self.name("process_name", replica + 1, 0, &format!("replica {replica}"));
             self.name("thread_name", replica + 1, 0, "steps");
+            self.name("thread_name", replica + 1, 1, "front end");
             self.named_replicas += 1;
         }
         let (name, args) = describe(step.batch);
@@ -207,6 +209,12 @@ impl<W: io::Write> Watcher for ChromeTrace<W> {
         }
         for row in &step.batch.rows {
             self.row(step, row);
+        }
+    }
+
+    fn held_up(&mut self, replica: u32, now: Nanos, by: Nanos) {
+        if (self.from..=self.to).contains(&now) {
+            self.span((replica + 1, 1), "takes in", now, now + by, json!({}));
         }
     }
 

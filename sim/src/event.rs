@@ -82,8 +82,12 @@ pub enum Event {
     Release(RequestRef),
     /// The gateway sends an attempt that waited there to a replica.
     Dispatch(Slot),
+    /// A request reaches the front-end of its replica, after a while on the way.
+    Reached(Slot),
     /// The front-end of its replica hands a request to the engine.
     Ingested(Slot),
+    /// The front-end of a replica, one process, is done with its first request, if that is still the same process.
+    TakenIn(u32, u32),
     /// From now on a token may come too late for this attempt's client.
     Watch(Slot),
     /// The oldest step in flight on this replica ends, or one later that is as far as the replica was looked ahead.
@@ -107,8 +111,8 @@ impl Event {
     /// 5, 6: polls and samples see the state after everything else of that moment.
     fn phase(self) -> u8 {
         match self {
-            Event::Arrival(_) | Event::Release(_) | Event::Dispatch(_) => 0,
-            Event::Ingested(_) | Event::Watch(_) => 1,
+            Event::Arrival(_) | Event::Release(_) | Event::Dispatch(_) | Event::Reached(_) => 0,
+            Event::Ingested(_) | Event::TakenIn(..) | Event::Watch(_) => 1,
             Event::StepEnded(_) => STEP_PHASE,
             Event::GiveUp(..) => 3,
             Event::Fleet(_) => 4,

@@ -8,6 +8,7 @@ pub mod chrome_trace;
 pub mod engine;
 pub mod event;
 pub mod faults;
+mod front_end;
 pub mod hardware;
 mod predict;
 pub mod profile;
@@ -21,6 +22,7 @@ pub mod waves;
 
 pub use attempt::{Attempt, Fate, Stage};
 pub use event::GiveUp;
-pub use replica::{Extremes, FrontEnd, Launched, Pace, Replica, ReplicaTotals};
+pub use front_end::{FrontEnd, FrontEndProcess};
+pub use replica::{Extremes, Launched, Pace, Replica, ReplicaTotals};
 pub use run::{Policies, run, run_paced, run_watched, run_with};
 pub use setup::{GatewayConfig, RunConfig, RunError, RunSummary, Server, ServerLimits};

@@ -7,8 +7,9 @@ pub mod uncertainty;
 mod write;
 
 use crate::engine::EngineConfig;
+use crate::front_end::FrontEnd;
 use crate::hardware::BelowBound;
-use crate::replica::{Extremes, FrontEnd, ReplicaTotals};
+use crate::replica::{Extremes, ReplicaTotals};
 use crate::step_time::StepTime;
 pub(crate) use read::read_scheduler;
 use read::{read_front_end, read_hardware, read_provenance, read_step_time, read_uncertainty, read_validity};

@@ -6,35 +6,15 @@ mod pipeline;
 use crate::engine::{Batch, BatchScheduler, Emitted, EngineLoad, EngineRequest, EngineTotals, Sample};
 use crate::step_time::{BatchShape, StepTime, StepTimeError};
 use pipeline::Pipeline;
-use scaleproof_pack::time::{Nanos, TimeError};
-
-/// Latency that the API server adds around the engine.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct FrontEnd {
-    /// Each request, on its way in.
-    pub request: Nanos,
-    /// Each prompt token, on its way in (tokenisation, hashing), in microseconds.
-    pub prompt_token_us: f64,
-    /// Each token, on its way out.
-    pub output_token: Nanos,
-}
-
-impl FrontEnd {
-    /// From sending to the engine's input queue.
-    ///
-    /// # Errors
-    /// If the profile's cost gives something that is no time.
-    pub fn ingest(&self, input_tokens: u32) -> Result<Nanos, TimeError> {
-        Ok(self.request + Nanos::from_seconds(self.prompt_token_us * f64::from(input_tokens) / 1e6)?)
-    }
-}
+use scaleproof_pack::time::Nanos;
+use std::collections::VecDeque;
 
 /// Totals of one replica.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplicaTotals {
     /// Steps with tokens.
     pub steps: u64,
-    /// Time spent in steps.
+    /// Time spent in steps, those included in which an API server had the core.
     pub busy: Nanos,
     /// Tokens computed, prompt and output, recomputation included.
     pub computed_tokens: u64,
@@ -107,6 +87,10 @@ pub struct Replica {
     foreseen: Vec<Nanos>,
     samples: Vec<Sample>,
     gpu_free: Nanos,
+    /// Requests at an API server that is one process, with its work on each. It works on the first.
+    intake: VecDeque<(u64, Nanos)>,
+    /// When that is done, if it has the core of the steps.
+    core_free: Nanos,
     totals: ReplicaTotals,
     pace: Option<Pace>,
     /// What its earlier processes had counted.
@@ -150,6 +134,8 @@ impl Replica {
             foreseen: Vec::new(),
             samples: Vec::new(),
             gpu_free: Nanos::ZERO,
+            intake: VecDeque::new(),
+            core_free: Nanos::ZERO,
             totals: ReplicaTotals::default(),
             pace: None,
             past: EngineTotals::default(),
@@ -233,6 +219,37 @@ impl Replica {
         self.in_flight.is_empty()
     }
 
+    /// A request reaches an API server that is one process, and is so much work. Whether it need not wait for others: then
+    /// [`Replica::begin_intake`] is due.
+    pub fn await_intake(&mut self, id: u64, work: Nanos) -> bool {
+        self.intake.push_back((id, work));
+        self.intake.len() == 1
+    }
+
+    /// The API server begins to work on the first that waits. When it is done, and by how much the steps in flight then end later, if
+    /// it has their core (`shared`). None if nobody waits. What was foreseen must have been forgotten.
+    pub fn begin_intake(&mut self, now: Nanos, shared: bool) -> Option<(Nanos, Nanos)> {
+        let &(_, work) = self.intake.front()?;
+        let mut held_up = Nanos::ZERO;
+        if shared {
+            debug_assert!(self.foreseen.is_empty(), "their ends would be wrong");
+            // For a step that is launched meanwhile.
+            self.core_free = now + work;
+            for step in self.in_flight.iter_mut().filter(|step| !self.frozen && step.ends > now) {
+                step.ends += work;
+                held_up = work;
+            }
+            self.gpu_free += held_up;
+            self.totals.busy += held_up;
+        }
+        Some((now + work, held_up))
+    }
+
+    /// The API server is done with the first.
+    pub fn end_intake(&mut self) -> Option<u64> {
+        self.intake.pop_front().map(|(id, _)| id)
+    }
+
     /// Puts a request into the engine's input queue.
     pub fn add(&mut self, request: EngineRequest) {
         self.engine.add(request);
@@ -282,7 +299,7 @@ impl Replica {
             return Ok(Some(Launched { span: None, batch, engine }));
         }
         let shape = BatchShape::of(&step.batch);
-        let begins = now.max(self.gpu_free);
+        let begins = now.max(self.gpu_free).max(self.core_free);
         let mut duration = step_time.duration(&shape, self.depth > 1)?;
         if let Some(pace) = &mut self.pace {
             duration = Nanos::from_seconds(duration.seconds() * pace(begins))?;

@@ -215,7 +215,9 @@ impl Simulation<'_> {
                 }
                 Event::Release(request) => self.send(request, now)?,
                 Event::Dispatch(slot) => self.dispatch(slot, now)?,
+                Event::Reached(slot) => self.reached(slot, now)?,
                 Event::Ingested(slot) => self.ingested(slot, now)?,
+                Event::TakenIn(replica, start) => self.taken_in(replica, start, now),
                 Event::Watch(slot) => self.watch(slot),
                 Event::StepEnded(replica) => self.step_ended(replica, now)?,
                 Event::GiveUp(slot, why) => self.give_up(slot, why, now),

@@ -1,7 +1,8 @@
 //! What a run is given, and what it gives back beside its records.
 
 use crate::faults::FaultPlan;
-use crate::replica::{FrontEnd, ReplicaTotals};
+use crate::front_end::FrontEnd;
+use crate::replica::ReplicaTotals;
 use crate::step_time::{StepTime, StepTimeError};
 use scaleproof_pack::failure::Moment;
 use scaleproof_pack::record::Outcome;

@@ -11,6 +11,8 @@ use scaleproof_pack::time::Nanos;
 pub trait Watcher {
     /// A step was scheduled.
     fn step(&mut self, _step: &Step<'_>) {}
+    /// From now on the front end has the core of a replica: its steps in flight end later by so long than they were said to.
+    fn held_up(&mut self, _replica: u32, _now: Nanos, _by: Nanos) {}
     /// An attempt ended.
     fn ended(&mut self, _record: &Record) {}
 }
@@ -21,7 +23,7 @@ pub struct Step<'a> {
     pub replica: u32,
     /// When the GPU begins with it.
     pub begins: Nanos,
-    /// When its tokens are there.
+    /// When its tokens are there, if nothing holds it up.
     pub ends: Nanos,
     /// What it computes.
     pub batch: &'a Batch,

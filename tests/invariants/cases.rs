@@ -124,10 +124,11 @@ fn manifest(trace: bool) -> BoxedStrategy<String> {
 fn profile(scale: u32) -> BoxedStrategy<String> {
     let pool = (1..400u32, select(vec![1u32, 4, 16]), 1..60u32, 1..9u32, select(vec![60u32, 200, 100_000]));
     let switches = (select(vec!["fcfs", "priority"]), any::<bool>(), any::<bool>(), any::<bool>());
-    let limits = (select(vec![0u32, 7]), select(vec!["0", "0.1"]), 0..3u32);
+    let process = select(vec!["parallel", "serial", "shared"]);
+    let limits = (select(vec![0u32, 7]), select(vec!["0", "0.1"]), 0..3u32, process);
     (pool, switches, limits)
         .prop_map(move |((tokens, size, budget, seats, longest), (policy, asynchronous, caching, reserve), limits)| {
-            let (threshold, watermark, front_end) = limits;
+            let (threshold, watermark, front_end, process) = limits;
             // The engine keeps one block for itself.
             let blocks = 1 + tokens.div_ceil(size);
             let (size, budget) = (size * scale, (budget * scale).max(seats));
@@ -141,7 +142,8 @@ fn profile(scale: u32) -> BoxedStrategy<String> {
                  async_scheduling: {asynchronous}\n  enable_prefix_caching: {caching}\n  \
                  scheduler_reserve_full_isl: {reserve}\n  long_prefill_token_threshold: {threshold}\n  \
                  watermark: {watermark}\n\
-                 front_end: {{request_ms: {front_end}, prompt_token_us: {front_end}, output_token_ms: {front_end}}}\n\
+                 front_end: {{process: {process}, request_ms: {front_end}, prompt_token_us: {front_end}, \
+                 output_token_ms: {front_end}}}\n\
                  step_time:\n  base_us: 1000\n  batch_token_knots: [[8, 0], [64, 5000]]\n  \
                  decode_context_token_us: 1\n  prefill_pair_us: 0.1\n  prefill_context_token_us: 1\n  row_us: 100\n  \
                  sampled_row_us: 10\n  host: {{base_us: 300, row_us: 30}}\n\

@@ -23,11 +23,19 @@ pub(super) struct Stamps<'a> {
 
 impl Watcher for Stamps<'_> {
     fn step(&mut self, step: &Step<'_>) {
+        debug_assert!(step.replica == 0, "one engine is calibrated");
         let mut tokens = self.tokens.borrow_mut();
         for row in step.batch.rows.iter().filter(|row| row.samples) {
             if let Some(attempt) = step.attempt(row.id) {
                 tokens.entry(attempt.request).or_default().push(step.ends + self.on_the_way);
             }
+        }
+    }
+
+    fn held_up(&mut self, _replica: u32, now: Nanos, by: Nanos) {
+        let in_flight = |at: &&mut Nanos| **at > now + self.on_the_way;
+        for times in self.tokens.borrow_mut().values_mut() {
+            times.iter_mut().rev().take_while(in_flight).for_each(|at| *at += by);
         }
     }
 }

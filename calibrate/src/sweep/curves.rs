@@ -10,6 +10,8 @@ const WINDOW: u32 = 24;
 /// Prompts of one size that disturb one batch, one after the other.
 const DISTURBANCES: u32 = 3;
 
+/// Tokens found in the cache, those that are not, and whether it is held out.
+type Cached = (u32, u32, bool);
 /// Decode rows, context of each when they begin, and whether it is held out.
 type Batch = (u32, u32, bool);
 /// Decode rows, prompts at once, tokens of each, and whether it is held out.
@@ -20,6 +22,8 @@ type Disturbed = (u32, u32, u32, bool);
 pub struct Design {
     /// Prompts alone, and whether they are held out.
     pub prompts: Vec<(u32, bool)>,
+    /// Prompts alone whose beginning is in the cache, those with the same beginning one after the other.
+    pub cached: Vec<Cached>,
     /// Batches that decode.
     pub batches: Vec<Batch>,
     /// Batches that prompts disturb.
@@ -59,7 +63,7 @@ impl Design {
 
     fn reaching(scheduler: &EngineConfig, reach: u32, pool: u64, pace: Pace, time_s: f64) -> Design {
         let chunk = scheduler.max_num_batched_tokens;
-        let mut lengths: Vec<u32> = halves(16).take_while(|length| *length <= reach).collect();
+        let mut lengths: Vec<u32> = halves(4).take_while(|length| *length <= reach).collect();
         // Where a prompt's chunks end: one token more is another step.
         lengths.extend([chunk, chunk + chunk / 8, 2 * chunk].into_iter().filter(|length| *length <= reach));
         let mut prompts: Vec<(u32, bool)> = lengths.into_iter().map(|length| (length, false)).collect();
@@ -86,14 +90,18 @@ impl Design {
         let held = [(5, 300), (22, 900), (54, 400), (100, 700)];
         let held = held.into_iter().filter(|(rows, _)| *rows < scheduler.max_num_seqs);
         batches.extend(held.filter(|(rows, c)| fits(*rows, *c)).map(|(rows, context)| (rows, context, true)));
-        let disturbed = disturbed(scheduler, reach);
-        Design { prompts, batches, disturbed, passes: 1, expected_s: 0.0 }
+        let (cached, disturbed) = (cached(scheduler, reach), disturbed(scheduler, reach));
+        Design { prompts, cached, batches, disturbed, passes: 1, expected_s: 0.0 }
     }
 
     /// With a share of the disturbed batches.
     fn pass_s(&self, scheduler: &EngineConfig, pace: Pace, share: f64) -> f64 {
-        let prompts: f64 =
-            self.prompts.iter().map(|(tokens, _)| pace.ttft_s + f64::from(*tokens) * pace.token_s).sum();
+        let prompt_s = |tokens: u32| pace.ttft_s + f64::from(tokens) * pace.token_s;
+        let alone: f64 = self.prompts.iter().map(|(tokens, _)| prompt_s(*tokens)).sum();
+        let behind = |of: &[Cached]| -> f64 {
+            prompt_s(of[0].0) + of.iter().map(|(_, new, _)| prompt_s(*new)).sum::<f64>()
+        };
+        let prompts = alone + self.behind_one().map(behind).sum::<f64>();
         let batch = |&(rows, context, _): &Batch| {
             let steps = f64::from(batch_output(rows, context, scheduler));
             pace.ttft_s
@@ -109,6 +117,11 @@ impl Design {
         3.0 * reference_s + (1.0 + REFERENCE_SHARE) * (prompts + batches + share * disturbed)
     }
 
+    /// Those behind the same cached tokens together.
+    fn behind_one(&self) -> impl Iterator<Item = &[Cached]> {
+        self.cached.chunk_by(|a, b| a.0 == b.0)
+    }
+
     /// What is measured, in words.
     #[must_use]
     pub fn describe(&self) -> Vec<String> {
@@ -116,9 +129,13 @@ impl Design {
             let (low, high) = values.fold((u32::MAX, 0), |(low, high), v| (low.min(v), high.max(v)));
             format!("{low} to {high}")
         };
+        let cached = match self.cached.len() {
+            0 => String::new(),
+            n => format!(", {n} behind {} cached ones", span(&mut self.cached.iter().map(|c| c.0))),
+        };
         vec![
             format!(
-                "{} prompts alone, {} tokens",
+                "{} prompts alone, {} tokens{cached}",
                 self.prompts.len(),
                 span(&mut self.prompts.iter().map(|p| p.0))
             ),
@@ -151,6 +168,10 @@ impl Design {
         lab.reference()?;
         rows.extend(prompts(lab, &self.prompts)?);
         lab.reference()?;
+        for behind in self.behind_one() {
+            lab.keep_the_pace()?;
+            rows.extend(behind_cached(lab, behind)?);
+        }
         for batch in &self.batches {
             if lab.spent_s > until_s {
                 return Ok(false);
@@ -201,6 +222,22 @@ fn row_ladder(seats: u32) -> Vec<u32> {
     rows.sort_unstable();
     rows.dedup();
     rows
+}
+
+/// Prompts of a few lengths behind a few contexts, in whole blocks, that one step computes; none without a prefix cache.
+fn cached(scheduler: &EngineConfig, reach: u32) -> Vec<Cached> {
+    let whole_blocks = |tokens: u32| tokens - tokens % scheduler.block_size;
+    let beginnings = [reach / 4, reach / 2, reach / 8 * 7].map(whole_blocks);
+    let beginnings = beginnings.into_iter().filter(|tokens| scheduler.enable_prefix_caching && *tokens > 0);
+    let all = beginnings.flat_map(|tokens| [16, 128, 512].map(|new| (tokens, new, false)));
+    let room = scheduler.max_num_batched_tokens;
+    let mut list: Vec<Cached> =
+        all.filter(|(tokens, new, _)| tokens + new <= reach && *new <= room).collect();
+    let middle = list.len() / 2;
+    if let Some((.., held_out)) = list.get_mut(middle) {
+        *held_out = true;
+    }
+    list
 }
 
 fn disturbed(scheduler: &EngineConfig, reach: u32) -> Vec<Disturbed> {
@@ -282,41 +319,51 @@ fn batch_output(rows: u32, context: u32, scheduler: &EngineConfig) -> u32 {
     WINDOW + admission.min(4000) as u32 + rows / 16 + 6
 }
 
-fn measurement(kind: Kind, at_s: f64, time: Robust, held_out: bool) -> Measurement {
-    Measurement {
-        kind,
-        at_s,
-        rows: 0,
-        context: 0.0,
-        prompts: 0,
-        prompt_tokens: 0,
-        time_us: time.mean,
-        relative_sd: time.relative_sd,
-        samples: time.samples,
-        outliers: time.outliers,
-        stalls: time.stalls,
-        held_out,
-    }
-}
-
 /// Prompts one after the other, from the middle outwards, so that length and time are not the same thing.
 fn prompts(lab: &mut Lab<'_>, lengths: &[(u32, bool)]) -> Result<Vec<Measurement>, SweepError> {
     let mut order: Vec<(u32, bool)> = Vec::new();
     for (i, length) in lengths.iter().enumerate() {
         if i % 2 == 0 { order.push(*length) } else { order.insert(0, *length) }
     }
-    let asks: Vec<Ask> = order.iter().map(|(input, _)| Ask::new(None, *input, 1)).collect();
     let from_s = lab.spent_s;
+    let asks: Vec<Ask> = order.iter().map(|(input, _)| Ask::new(None, *input, 1)).collect();
     let answers = lab.closed(1, &asks)?;
     let row = |answer: &Answer| {
-        let (tokens, held_out) = *order.get(answer.index)?;
-        let time = robust(&[1e6 * answer.ttft_s()])?;
-        Some(Measurement {
-            prompts: 1,
-            prompt_tokens: tokens,
-            relative_sd: 0.0,
-            ..measurement(Kind::Prompt, from_s + answer.sent_s, time, held_out)
-        })
+        let (_, held_out) = *order.get(answer.index)?;
+        Some(prompt(answer, from_s, asks.get(answer.index)?.input, 0, held_out))
+    };
+    Ok(answers.iter().filter_map(row).collect())
+}
+
+/// What a prompt alone took, of `tokens` of which `cached` were in the cache.
+fn prompt(answer: &Answer, from_s: f64, tokens: u32, cached: u32, held_out: bool) -> Measurement {
+    let ttft_us = 1e6 * answer.ttft_s();
+    let time = Robust { mean: ttft_us, relative_sd: 0.0, samples: 1, outliers: 0, stalls: 0.0 };
+    Measurement {
+        prompts: 1,
+        prompt_tokens: tokens,
+        cached_tokens: cached,
+        ..Measurement::new(Kind::Prompt, from_s + answer.sent_s, time, held_out)
+    }
+}
+
+/// A prompt, and those that begin as it does: their other tokens are computed beside its context. Where the engine says that it found
+/// something else in its cache, that is none.
+fn behind_cached(lab: &mut Lab<'_>, list: &[Cached]) -> Result<Vec<Measurement>, SweepError> {
+    let ask =
+        |&(cached, new, _): &Cached| Ask { shared: Some((0, cached)), ..Ask::new(None, cached + new, 1) };
+    let first = list.first().map(|(cached, ..)| Ask::whole(0, *cached));
+    let asks: Vec<Ask> = first.into_iter().chain(list.iter().map(ask)).collect();
+    let from_s = lab.spent_s;
+    let answers = lab.closed(1, &asks)?;
+    let says = answers.iter().any(|answer| answer.cached > 0);
+    let row = |answer: &Answer| {
+        let (cached, new, held_out) = match answer.index.checked_sub(1) {
+            Some(index) => *list.get(index)?,
+            None => (0, asks.first()?.input, false),
+        };
+        let found = !says || answer.cached == cached;
+        found.then(|| prompt(answer, from_s, cached + new, cached, held_out))
     };
     Ok(answers.iter().filter_map(row).collect())
 }
@@ -336,7 +383,11 @@ fn decode(
     Ok(window(&answers).and_then(|(from, to)| {
         let (gaps, mean_context) = steps_between(&answers, from, to)?;
         let time = robust(&gaps)?;
-        Some(Measurement { rows, context: mean_context, ..measurement(Kind::Decode, from_s, time, held_out) })
+        Some(Measurement {
+            rows,
+            context: mean_context,
+            ..Measurement::new(Kind::Decode, from_s, time, held_out)
+        })
     }))
 }
 
@@ -408,7 +459,7 @@ fn mixed(
                 context: rows_at,
                 prompts: count,
                 prompt_tokens: tokens,
-                ..measurement(kind, from_s + seen.sent_s, time, held_out)
+                ..Measurement::new(kind, from_s + seen.sent_s, time, held_out)
             }
         };
         found.push(row(Kind::Mixed, seen.steps_us, seen.context));

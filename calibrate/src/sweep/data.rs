@@ -5,7 +5,7 @@ use std::fmt::Write;
 /// What kind of experiment a row is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Prompts alone in the engine, cold: from sending to the only token.
+    /// Prompts alone in the engine: from sending to the only token.
     Prompt,
     /// A step of a batch in which every row decodes.
     Decode,
@@ -41,6 +41,8 @@ pub struct Measurement {
     pub prompts: u32,
     /// Tokens of each.
     pub prompt_tokens: u32,
+    /// Of those, found in the prefix cache.
+    pub cached_tokens: u32,
     /// The time, drift divided out.
     pub time_us: f64,
     /// Standard deviation of the time, as a share.
@@ -56,11 +58,46 @@ pub struct Measurement {
 }
 
 impl Measurement {
+    /// A time of no rows and no prompts yet.
+    #[must_use]
+    pub fn new(kind: Kind, at_s: f64, time: Robust, held_out: bool) -> Measurement {
+        Measurement {
+            kind,
+            at_s,
+            rows: 0,
+            context: 0.0,
+            prompts: 0,
+            prompt_tokens: 0,
+            cached_tokens: 0,
+            time_us: time.mean,
+            relative_sd: time.relative_sd,
+            samples: time.samples,
+            outliers: time.outliers,
+            stalls: time.stalls,
+            held_out,
+        }
+    }
+
+    /// Tokens of each prompt that are computed.
+    #[must_use]
+    pub fn new_tokens(&self) -> u32 {
+        self.prompt_tokens.saturating_sub(self.cached_tokens)
+    }
+
+    /// Tokens that are computed in its steps, all together.
+    #[must_use]
+    pub fn batch_tokens(&self) -> u32 {
+        self.rows.saturating_add(self.prompts.saturating_mul(self.new_tokens()))
+    }
+
     /// In a few words.
     #[must_use]
     pub fn label(&self) -> String {
         let context = self.context / f64::from(self.rows.max(1));
         let prompts = match self.prompts {
+            0 | 1 if self.cached_tokens > 0 => {
+                format!("prompt of {} cached and {} new", self.cached_tokens, self.new_tokens())
+            }
             0 | 1 => format!("prompt of {}", self.prompt_tokens),
             n => format!("{n} prompts of {}", self.prompt_tokens),
         };
@@ -73,8 +110,7 @@ impl Measurement {
     }
 }
 
-const HEAD: &str =
-    "kind,at_s,rows,context,prompts,prompt_tokens,time_us,relative_sd,samples,outliers,stalls,held_out";
+const HEAD: &str = "kind,at_s,rows,context,prompts,prompt_tokens,cached_tokens,time_us,relative_sd,samples,outliers,stalls,held_out";
 
 /// The table as text.
 #[must_use]
@@ -84,13 +120,14 @@ pub fn to_csv(rows: &[Measurement]) -> String {
         // Writing into a String cannot fail.
         let _ = writeln!(
             text,
-            "{},{:.3},{},{:.1},{},{},{:.3},{:.5},{},{},{:.5},{}",
+            "{},{:.3},{},{:.1},{},{},{},{:.3},{:.5},{},{},{:.5},{}",
             row.kind.word(),
             row.at_s,
             row.rows,
             row.context,
             row.prompts,
             row.prompt_tokens,
+            row.cached_tokens,
             row.time_us,
             row.relative_sd,
             row.samples,
@@ -124,8 +161,21 @@ pub fn from_csv(file: &str, text: &str) -> Result<Vec<Measurement>, String> {
 
 fn row(line: &str) -> Option<Measurement> {
     let cells: Vec<&str> = line.split(',').collect();
-    let &[kind, at_s, rows, context, prompts, tokens, time_us, sd, samples, outliers, stalls, held_out] =
-        &cells[..]
+    let &[
+        kind,
+        at_s,
+        rows,
+        context,
+        prompts,
+        tokens,
+        cached,
+        time_us,
+        sd,
+        samples,
+        outliers,
+        stalls,
+        held_out,
+    ] = &cells[..]
     else {
         return None;
     };
@@ -141,6 +191,7 @@ fn row(line: &str) -> Option<Measurement> {
         context: number(context, 0.0)?,
         prompts: count(prompts)?,
         prompt_tokens: count(tokens)?,
+        cached_tokens: count(cached).filter(|cached| *cached == 0 || count(tokens) > Some(*cached))?,
         time_us: number(time_us, -1e15)?,
         relative_sd: number(sd, 0.0)?,
         samples: count(samples)?,
@@ -226,6 +277,7 @@ mod tests {
             context: 420.0,
             prompts: 2,
             prompt_tokens: 256,
+            cached_tokens: 64,
             time_us: 12_345.678,
             relative_sd: 0.01,
             samples: 3,
@@ -258,18 +310,14 @@ mod tests {
     #[test]
     fn stalls_that_come_again_have_a_share_and_one_pause_has_none() {
         let row = |stalls| Measurement {
-            kind: Kind::Decode,
-            at_s: 0.0,
             rows: 4,
             context: 400.0,
-            prompts: 0,
-            prompt_tokens: 0,
-            time_us: 1000.0,
-            relative_sd: 0.01,
-            samples: 30,
-            outliers: 0,
-            stalls,
-            held_out: false,
+            ..Measurement::new(
+                Kind::Decode,
+                0.0,
+                Robust { mean: 1000.0, relative_sd: 0.01, samples: 30, outliers: 0, stalls },
+                false,
+            )
         };
         let often: Vec<Measurement> =
             (0..300).map(|i| row(if i % 10 == 0 { 0.1 } else { -0.0002 })).collect();

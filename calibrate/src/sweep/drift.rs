@@ -1,6 +1,6 @@
 //! What the reference point says of the machine: whether it drifts, and by how much at any time.
 
-use super::data::{Kind, Measurement, median};
+use super::data::{Kind, Measurement, Robust, median};
 use super::lab::{REFERENCE, Reference, SweepError};
 
 /// The pace of the machine over a sweep, as a share of its median.
@@ -80,19 +80,17 @@ impl Drift {
     pub fn reference(&self, references: &[Reference]) -> Option<Measurement> {
         let steps: Vec<f64> = references.iter().map(|run| run.step_us / self.pace(run.at_s)).collect();
         let (input, output) = REFERENCE;
-        Some(Measurement {
-            kind: Kind::Decode,
-            at_s: references.first()?.at_s,
-            rows: 1,
-            context: f64::from(input) + f64::from(output) / 2.0,
-            prompts: 0,
-            prompt_tokens: 0,
-            time_us: median(&steps)?,
+        let step = Robust {
+            mean: median(&steps)?,
             relative_sd: self.scatter / (steps.len() as f64).sqrt(),
             samples: steps.len() as u32,
             outliers: 0,
             stalls: 0.0,
-            held_out: false,
+        };
+        Some(Measurement {
+            rows: 1,
+            context: f64::from(input) + f64::from(output) / 2.0,
+            ..Measurement::new(Kind::Decode, references.first()?.at_s, step, false)
         })
     }
 }

@@ -4,12 +4,12 @@
 use super::curves::chunk_sizes;
 use super::data::{Kind, Measurement};
 use scaleproof_pack::time::{Nanos, TimeError};
-use scaleproof_sim::FrontEnd;
 use scaleproof_sim::engine::EngineConfig;
 use scaleproof_sim::engine::cudagraph::{CudagraphMode, Cudagraphs, Execution};
 use scaleproof_sim::profile::rounded;
 use scaleproof_sim::profile::uncertainty::Knob;
 use scaleproof_sim::step_time::{Coefficients, GraphSettings, GraphTimes, HostCost, StepTime};
+use scaleproof_sim::{FrontEnd, FrontEndProcess};
 
 /// A step as the model sees it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,13 +33,13 @@ fn steps(row: &Measurement, scheduler: &EngineConfig) -> Option<Vec<Shape>> {
     if row.kind == Kind::Decode {
         return Some(vec![decode]);
     }
-    let chunks = chunk_sizes(row.prompt_tokens, row.rows, scheduler);
+    let chunks = chunk_sizes(row.new_tokens(), row.rows, scheduler);
     let prompts = row.prompts.max(1);
     let room = scheduler.max_num_batched_tokens.saturating_sub(row.rows);
     if prompts > 1 && (chunks.len() > 1 || prompts.checked_mul(row.prompt_tokens)? > room) {
         return None;
     }
-    let mut before = 0.0;
+    let mut before = f64::from(row.cached_tokens);
     let step = |chunk: &u32| {
         let (q, n) = (f64::from(*chunk), f64::from(prompts));
         let shape = Shape {
@@ -288,8 +288,11 @@ impl Form {
     /// # Errors
     /// A latency that is no time.
     pub fn front_end(values: &[f64]) -> Result<FrontEnd, TimeError> {
+        let request = Nanos::from_seconds((values[0] / 1e6 * 1e6).round() / 1e6)?;
         Ok(FrontEnd {
-            request: Nanos::from_seconds((values[0] / 1e6 * 1e6).round() / 1e6)?,
+            process: FrontEndProcess::Parallel,
+            request,
+            busy: request,
             prompt_token_us: rounded(values[1], 6),
             output_token: Nanos::ZERO,
         })

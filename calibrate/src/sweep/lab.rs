@@ -65,15 +65,21 @@ pub struct Ask {
     pub input: u32,
     /// Output tokens.
     pub output: u32,
-    /// Requests of a run with the same number have the same prompt; None: one that no other has.
-    pub prompt: Option<u32>,
+    /// Requests of a run with the same number have the same tokens at first, so many; None: a prompt that no other has.
+    pub shared: Option<(u32, u32)>,
 }
 
 impl Ask {
     /// A prompt of its own.
     #[must_use]
     pub fn new(at_s: Option<f64>, input: u32, output: u32) -> Ask {
-        Ask { at_s, input, output, prompt: None }
+        Ask { at_s, input, output, shared: None }
+    }
+
+    /// One prompt after the other for one token; those of a run with the same number are the same.
+    #[must_use]
+    pub fn whole(number: u32, input: u32) -> Ask {
+        Ask { shared: Some((number, input)), ..Ask::new(None, input, 1) }
     }
 }
 
@@ -186,7 +192,7 @@ impl<'a> Lab<'a> {
     ) -> Result<Vec<Answer>, SweepError> {
         self.believed(|lab| {
             let mut schedule = schedule(lab.list(asks)?);
-            schedule.shared_prefixes = asks.iter().any(|ask| ask.prompt.is_some());
+            schedule.shared_prefixes = asks.iter().any(|ask| ask.shared.is_some());
             Ok(schedule)
         })
     }
@@ -195,8 +201,8 @@ impl<'a> Lab<'a> {
         let mut list = Builder::default();
         for ask in asks {
             // Numbers that no other run has: a live engine remembers prompts.
-            let number = |prompt: u32| whole_prompt(self.runs << 24 | u64::from(prompt), ask.input);
-            let segment = ask.prompt.map(number);
+            let begin = |(number, tokens)| whole_prompt(self.runs << 24 | u64::from(number), tokens);
+            let segment = ask.shared.map(begin);
             list.add(ask.at_s, (ask.input, ask.output), segment.as_slice())?;
             self.longest = self.longest.max(ask.input.saturating_add(ask.output));
         }

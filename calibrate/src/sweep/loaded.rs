@@ -6,8 +6,8 @@ use super::lab::{Answer, Lab, SweepError};
 use super::structure::Pace;
 use crate::loads::{Builder, gamma_gaps, stretched_arrivals, uniform_lengths};
 use crate::posterior::Measured;
-use crate::trial::{Metric, Observation, Statistic, Trial};
-use scaleproof_pack::schedule::{RATE_MAX_RPS, Schedule};
+use crate::trial::{EARLY_PERCENT, Metric, Observation, Statistic, Trial, early_ms};
+use scaleproof_pack::schedule::{Planned, RATE_MAX_RPS, Schedule};
 use scaleproof_sim::engine::EngineConfig;
 
 /// Share of the closed loop's throughput that is offered in the open one.
@@ -17,8 +17,24 @@ const REQUESTS_MAX: usize = 240;
 /// How far the simulator is trusted with a loaded point, as a share.
 const TRUST: f64 = 0.01;
 
+/// Requests of a burst at most, and the prompt and output tokens of each.
+const BURST: u32 = 32;
+const BURST_REQUEST: (u32, u32) = (4, 1);
+/// Bursts in a round at most, and their share of its time.
+const BURSTS_MAX: u32 = 8;
+const BURSTS_SHARE: f64 = 0.15;
+/// As [`TRUST`], of bursts: what a client, a network and a server do with many connections at once, the simulator does not know.
+pub(super) const BURST_TRUST: f64 = 0.05;
+
+/// Of a burst, beside the mean: the first answer comes early where the engine need not wait for a server that reads the others.
+pub(super) const FIRST_OF_BURST: Metric = Metric::Ttft(Statistic::Percentile(EARLY_PERCENT as f64));
+/// What is measured, the schedule, and how far the simulator is trusted with it.
+type Load = (String, Schedule, f64);
+
 /// Times that each point is measured, if the time allows, and at most: the machine is not the same at all times.
 const ROUNDS: (usize, usize) = (2, 3);
+/// Of a round's time, for the closed loop; the open one takes longer by 1/[`OFFERED`], and then there are bursts.
+const CLOSED_SHARE: f64 = 0.3;
 /// Prompts of a point are not made shorter than this for the sake of rounds.
 const PROMPTS_MIN: u32 = 128;
 
@@ -43,7 +59,8 @@ impl Loaded {
     }
 }
 
-/// Measures a closed loop and an open one, in turns; fewer if the answers do not come. Both have requests of many lengths.
+/// Measures bursts, a closed loop and an open one, in turns; fewer if the answers do not come. The loops have requests of many
+/// lengths.
 ///
 /// # Errors
 /// As [`Lab::open`].
@@ -55,33 +72,62 @@ pub fn measure(
     time_s: f64,
 ) -> Result<Vec<Loaded>, SweepError> {
     let from_s = lab.spent_s;
+    let mut points = Vec::new();
+    let mut run = |lab: &mut Lab<'_>, (label, schedule, trust): &Load| {
+        let (answers, at_s) = timed(lab, schedule)?;
+        points.extend(point(label, schedule, &answers, at_s, *trust));
+        Ok::<_, SweepError>(throughput_rps(&answers))
+    };
     let (clients, lengths) = size(scheduler, design, pace, time_s);
     let mut closed = list(&lengths, |_| None)?.closed(clients);
     closed.shared_prefixes = false;
-    let label = format!("{clients} in flight");
-    let mut points = Vec::new();
-    let (answers, at_s) = timed(lab, &closed)?;
-    points.extend(point(&label, &closed, &answers, at_s));
-    let Some(rps) = throughput_rps(&answers) else { return Ok(points) };
+    let mut loads: Vec<Load> = bursts(scheduler, pace, time_s)?.into_iter().collect();
+    loads.push((format!("{clients} in flight"), closed, TRUST));
+    let mut throughput = None;
+    for load in &loads {
+        throughput = run(lab, load)?;
+    }
+    let Some(rps) = throughput else { return Ok(points) };
     let gaps = gamma_gaps(lengths.len(), 1.0, 1)
         .map_err(|error| SweepError::Unusable(format!("arrivals: {error}")))?;
     let arrivals = stretched_arrivals(&gaps, OFFERED * rps);
     let mut open = list(&lengths, |i| arrivals.get(i).copied())?.open(RATE_MAX_RPS);
     open.shared_prefixes = false;
-    let loads = [(label, closed), (format!("{:.3} requests/s", OFFERED * rps), open)];
-    let (answers, at_s) = timed(lab, &loads[1].1)?;
-    points.extend(point(&loads[1].0, &loads[1].1, &answers, at_s));
+    loads.push((format!("{:.3} requests/s", OFFERED * rps), open, TRUST));
+    run(lab, &loads[loads.len() - 1])?;
     let round_s = lab.spent_s - from_s;
     for _ in 1..ROUNDS.1 {
         if lab.spent_s + round_s > from_s + time_s {
             break;
         }
-        for (label, schedule) in &loads {
-            let (answers, at_s) = timed(lab, schedule)?;
-            points.extend(point(label, schedule, &answers, at_s));
+        for load in &loads {
+            run(lab, load)?;
         }
     }
     Ok(points)
+}
+
+/// Requests at once with next to nothing to compute: whether they wait for each other in the front end shows. None if there is no time
+/// for them.
+fn bursts(scheduler: &EngineConfig, pace: Pace, time_s: f64) -> Result<Option<Load>, SweepError> {
+    let count = scheduler.max_num_seqs.min(BURST);
+    let (input, output) = BURST_REQUEST;
+    // As if each were served alone, twice over: none meets the next.
+    let apart_s = 2.0 * f64::from(count) * (pace.ttft_s + f64::from(input) * pace.token_s);
+    let bursts = (BURSTS_SHARE * time_s / apart_s).min(f64::from(BURSTS_MAX)) as u32;
+    if bursts == 0 {
+        return Ok(None);
+    }
+    let lengths = vec![(input, output); (bursts * count) as usize];
+    let mut burst = list(&lengths, |i| Some(f64::from(i as u32 / count) * apart_s))?.open(RATE_MAX_RPS);
+    burst.shared_prefixes = false;
+    Ok(Some((format!("{count} at once"), burst, BURST_TRUST)))
+}
+
+/// Whether a loaded point is one of bursts.
+pub(super) fn is_burst(schedule: &Schedule) -> bool {
+    let one = |request: &Planned| (request.input_tokens, request.output_tokens) == BURST_REQUEST;
+    schedule.measured.requests.iter().all(one)
 }
 
 /// Loaded points at the machine's pace. Where a point was measured in several rounds, no number of it is trusted more than
@@ -124,7 +170,7 @@ fn size(scheduler: &EngineConfig, design: &Design, pace: Pace, time_s: f64) -> (
     let count = |input: u32| {
         let request_s = 0.6 * f64::from(input) * pace.token_s
             + 0.6 * f64::from(output) * pace.steps_of_s(clients, input) / f64::from(clients);
-        (0.4 * time_s / ROUNDS.0 as f64 / request_s.max(1e-6)) as usize
+        (CLOSED_SHARE * time_s / ROUNDS.0 as f64 / request_s.max(1e-6)) as usize
     };
     while input > PROMPTS_MIN && count(input) < 2 * clients as usize {
         input = input * 2 / 3;
@@ -155,8 +201,8 @@ fn throughput_rps(answers: &[Answer]) -> Option<f64> {
     (to > from).then(|| answers.len() as f64 / (to - from))
 }
 
-/// A point with its means, each with what chance moves it by.
-fn point(label: &str, schedule: &Schedule, answers: &[Answer], at_s: f64) -> Option<Loaded> {
+/// A point with its numbers, each with what chance moves it by.
+fn point(label: &str, schedule: &Schedule, answers: &[Answer], at_s: f64, trust: f64) -> Option<Loaded> {
     let count = schedule.measured.requests.len();
     if answers.len() < count {
         return None;
@@ -168,18 +214,25 @@ fn point(label: &str, schedule: &Schedule, answers: &[Answer], at_s: f64) -> Opt
         Some(1e3 * (last - first) / gaps as f64)
     });
     let tpot_ms: Vec<f64> = tpot_ms.collect();
-    let observation = |metric, values: &[f64]| {
+    let observation = |metric, value: f64, values: &[f64]| {
         let n = values.len() as f64;
         let mean = values.iter().sum::<f64>() / n;
         let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / n;
         // The same arrivals are simulated, so requests differ from their simulation by less than from each other.
-        let relative_sd = (0.2 * (variance / n).sqrt() / mean).hypot(TRUST);
-        (mean > 0.0).then_some(Observation { metric, value: mean, relative_sd })
+        let relative_sd = (0.2 * (variance / n).sqrt() / mean).hypot(trust);
+        (value > 0.0).then_some(Observation { metric, value, relative_sd })
     };
-    let observations = [
-        observation(Metric::Ttft(Statistic::Mean), &ttft_ms),
-        observation(Metric::Tpot(Statistic::Mean), &tpot_ms),
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let mut observations = vec![
+        observation(Metric::Ttft(Statistic::Mean), mean(&ttft_ms), &ttft_ms),
+        observation(Metric::Tpot(Statistic::Mean), mean(&tpot_ms), &tpot_ms),
     ];
+    if is_burst(schedule) {
+        let mut sorted = ttft_ms.clone();
+        sorted.sort_by(f64::total_cmp);
+        let first = early_ms(&sorted)?;
+        observations.push(observation(FIRST_OF_BURST, first, &ttft_ms));
+    }
     let trial = Trial {
         label: label.to_owned(),
         schedules: vec![schedule.clone()],
@@ -202,7 +255,7 @@ mod tests {
         let round = |label, first_s: f64, at_s| {
             let tokens_s = vec![first_s, first_s + 0.1, first_s + 0.2, first_s + 0.3];
             let answer = Answer { index: 0, sent_s: 0.0, tokens_s, input: 64, cached: 0 };
-            point(label, &closed, &[answer], at_s).unwrap()
+            point(label, &closed, &[answer], at_s, TRUST).unwrap()
         };
         let points = [round("a", 1.0, 0.0), round("a", 1.2, 100.0), round("b", 1.2, 50.0)];
         let sds = |drift: &Drift| -> Vec<f64> {

@@ -8,6 +8,7 @@ mod curves;
 mod data;
 mod drift;
 mod form;
+mod front_end;
 mod lab;
 mod loaded;
 mod prior;
@@ -26,12 +27,13 @@ pub use loaded::Loaded;
 pub use solve::Judged;
 pub use structure::Found;
 
-use crate::posterior::{self, Measured};
+use crate::posterior::Measured;
 use crate::trial::Trial;
 use curves::Design;
 use lab::Lab;
 use scaleproof_pack::experiment::Experiment;
 use scaleproof_pack::hash::sha256_hex;
+use scaleproof_sim::FrontEndProcess;
 use scaleproof_sim::engine::EngineConfig;
 use scaleproof_sim::profile::{Profile, ProfileKind, Provenance, Residual, Validity, rounded};
 use solve::{Solved, errors_by_kind, solve, steps_waited};
@@ -94,6 +96,8 @@ pub struct Calibration {
     pub steps_waited: Option<f64>,
     /// Misfit of the loaded points, by observation; None without them.
     pub misfit: Option<f64>,
+    /// The misfit with each process that a front end's work may run on.
+    pub front_ends: Vec<(FrontEndProcess, f64)>,
 }
 
 /// Runs the experiments. If the user stops them, what was measured until then comes back, if there is a scheduler to
@@ -224,8 +228,8 @@ pub fn fit(swept: &Swept, name: &str, prior: Option<&Profile>) -> Result<Calibra
     let unsolved = || SweepError::Unusable("the measurements: found none that can be fitted".to_owned());
     scheduler.async_scheduling = true;
     let mut solved = solve(&rows, &scheduler, prior).ok_or_else(unsolved)?;
-    let front_end = form::Form::front_end(&solved.fit.coefficients)?;
-    let front_end_us = |tokens| 1e6 * front_end.ingest(tokens).map_or(0.0, |time| time.seconds());
+    let single = form::Form::front_end(&solved.fit.coefficients)?;
+    let front_end_us = |tokens| 1e6 * single.ingest(tokens).map_or(0.0, |time| time.seconds());
     let steps_waited = steps_waited(&rows, front_end_us);
     if steps_waited.is_some_and(|steps| steps <= 1.0) {
         // The host's part of a step then comes after the rest.
@@ -241,14 +245,15 @@ pub fn fit(swept: &Swept, name: &str, prior: Option<&Profile>) -> Result<Calibra
     }
     possible(&profile)?;
     let mut misfit = None;
-    let loaded = loaded::at_their_pace(&swept.loaded, &drift);
-    if !loaded.is_empty() {
-        let fitted = posterior::fit(&profile, &loaded)
+    let mut front_ends = Vec::new();
+    let points = loaded::at_their_pace(&swept.loaded, &drift);
+    if !points.is_empty() {
+        let (fitted, misfits) = front_end::fit(&profile, &points)
             .map_err(|error| SweepError::Unusable(format!("the loaded points: {error}")))?;
         profile.step_time = fitted.profile.step_time;
         profile.front_end = fitted.profile.front_end;
         profile.uncertainty = fitted.profile.uncertainty;
-        misfit = Some(fitted.misfit);
+        (misfit, front_ends) = (Some(fitted.misfit), misfits);
         possible(&profile)?;
     }
     let judged = solved.judge(&rows);
@@ -258,8 +263,17 @@ pub fn fit(swept: &Swept, name: &str, prior: Option<&Profile>) -> Result<Calibra
     let held = provenance.fit_errors.iter().filter(|error| error.kind.ends_with("held out"));
     let worst = held.map(|error| error.median_relative).fold(0.0, f64::max);
     provenance.expected_relative_error = Some(rounded(worst.max(0.005), 2).min(10.0));
-    profile.provenance.residuals = loaded_residuals(&profile, &loaded);
-    Ok(Calibration { profile, judged, drift, graphs: solved.form.has_graphs(), stalls, steps_waited, misfit })
+    profile.provenance.residuals = loaded_residuals(&profile, &points);
+    Ok(Calibration {
+        profile,
+        judged,
+        drift,
+        graphs: solved.form.has_graphs(),
+        stalls,
+        steps_waited,
+        misfit,
+        front_ends,
+    })
 }
 
 /// Puts into a profile what a prior says that cannot be seen from outside.
@@ -309,7 +323,7 @@ fn describe(
 ) -> Result<Profile, SweepError> {
     let visited = |of: fn(&Measurement) -> u32| rows.iter().map(of).max().unwrap_or(1).max(1);
     let budget = scheduler.max_num_batched_tokens;
-    let batch_tokens = visited(|row| row.rows.saturating_add(row.prompts.saturating_mul(row.prompt_tokens)));
+    let batch_tokens = visited(Measurement::batch_tokens);
     let unknown = || "not stated".to_owned();
     Ok(Profile {
         name: name.to_owned(),

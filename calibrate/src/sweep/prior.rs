@@ -119,7 +119,7 @@ fn without_context_us(model: &StepTime, asynchronous: bool, mode: usize, tokens:
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
-    use super::super::data::{Kind, Measurement};
+    use super::super::data::{Kind, Measurement, Robust};
     use super::super::solve::solve;
     use super::*;
     use crate::testing::engine;
@@ -128,20 +128,14 @@ mod tests {
     fn decode(prior: &Profile, factor: f64) -> Vec<Measurement> {
         let row = |rows: u32| {
             let shape = BatchShape { tokens: rows.into(), rows, sampled: rows, ..BatchShape::default() };
-            Measurement {
-                kind: Kind::Decode,
-                at_s: 0.0,
-                rows,
-                context: 0.0,
-                prompts: 0,
-                prompt_tokens: 0,
-                time_us: factor * prior.step_time.step_us(&shape, true),
+            let time = Robust {
+                mean: factor * prior.step_time.step_us(&shape, true),
                 relative_sd: 0.002,
                 samples: 50,
                 outliers: 0,
                 stalls: 0.0,
-                held_out: false,
-            }
+            };
+            Measurement { rows, ..Measurement::new(Kind::Decode, 0.0, time, false) }
         };
         [1, 2, 4, 8, 16, 32, 64].map(row).to_vec()
     }

@@ -74,6 +74,11 @@ fn write(out: &mut String, swept: &Swept, calibration: &Calibration) -> std::fmt
             out,
             "Misfit {misfit:.2} per number (about 1 if the model is right, at most {MISFIT_MAX}).\n"
         )?;
+        let fits = calibration.front_ends.iter();
+        let fits: Vec<String> =
+            fits.map(|(process, misfit)| format!("{} {misfit:.2}", process.word())).collect();
+        let process = profile.front_end.process.word();
+        writeln!(out, "Front end: {process}. Misfit by process: {}.\n", fits.join(", "))?;
         writeln!(out, "| | measured | simulated | error |\n|---|---|---|---|")?;
         for residual in &profile.provenance.residuals {
             let error = 100.0 * (residual.fitted / residual.target - 1.0);

@@ -1,6 +1,7 @@
 //! A sweep as a file, so that it can be fitted again.
 
 use super::data::{from_csv, to_csv};
+use super::loaded::FIRST_OF_BURST;
 use super::structure::Found;
 use super::{Loaded, Reference, Swept};
 use crate::loads::Builder;
@@ -10,12 +11,15 @@ use scaleproof_pack::schedule::{CONCURRENCY_MAX, Load, RATE_MAX_RPS, Release};
 use scaleproof_sim::engine::EngineConfig;
 use serde_json::{Value, json};
 
-const FORMAT: &str = "scaleproof sweep 1";
+const FORMAT: &str = "scaleproof sweep 2";
 /// The longest request of a stored point, in tokens: sums of a few of them stay inside 32 bits.
 const TOKENS_MAX: u64 = 1 << 28;
 
-const METRICS: [(&str, Metric); 2] =
-    [("ttft_mean_ms", Metric::Ttft(Statistic::Mean)), ("tpot_mean_ms", Metric::Tpot(Statistic::Mean))];
+const METRICS: [(&str, Metric); 3] = [
+    ("ttft_mean_ms", Metric::Ttft(Statistic::Mean)),
+    ("tpot_mean_ms", Metric::Tpot(Statistic::Mean)),
+    ("ttft_first_ms", FIRST_OF_BURST),
+];
 
 impl Swept {
     /// As JSON.

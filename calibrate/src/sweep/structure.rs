@@ -256,10 +256,11 @@ impl Chunks {
     /// Steps that `tokens` prompt tokens take in about equal pieces at once, beside one decode row: the median of three.
     fn steps(&self, lab: &mut Lab<'_>, tokens: u32, pieces: u32) -> Result<u32, SweepError> {
         let mut found = Vec::new();
-        for _ in 0..3 {
+        for i in 0..3 {
             let waits = (self.pace.ttft_s + f64::from(tokens) * self.pace.token_s) / self.pace.step_s;
             let output = (40.0 + waits).min(4000.0) as u32 + tokens / 256;
-            let at_s = self.pace.ttft_s + 8.0 * self.pace.step_s;
+            // At different moments of a step: just before its end some pieces may be read in time, and others not.
+            let at_s = self.pace.ttft_s + (8.0 + 0.37 * f64::from(i)) * self.pace.step_s;
             let mut asks = vec![Ask::new(Some(0.0), 16, output)];
             // About equal pieces, so that they come at the same moment.
             let length = |piece| tokens / pieces + u32::from(piece < tokens % pieces);
@@ -292,7 +293,11 @@ fn chunk_steps(answers: &[Answer], prompts_s: f64) -> Option<u32> {
     let usual = median(&gaps)?;
     let end = nearest(&stream.tokens_s, last)?;
     // The gap before token `end` is the last step's, however short; those before it that are long are its chunks'.
-    let before = gaps.get(..end.checked_sub(1)?)?;
+    // A step that was under way when the prompts were sent has none of them, however long a server that reads them makes it.
+    let sent_s = prompts.iter().map(|prompt| prompt.sent_s).fold(f64::INFINITY, f64::min);
+    let until = end.checked_sub(1)?;
+    let from = stream.tokens_s.partition_point(|at| *at < sent_s).min(until);
+    let before = gaps.get(from..until)?;
     let least = (LONG_GAP * usual).max(usual + 1e6 * CHUNK_SHARE * prompts_s);
     let long = before.iter().rev().take_while(|gap| **gap > least).count();
     Some(long as u32 + 1)
@@ -312,7 +317,7 @@ pub fn nearest(times_s: &[f64], at: f64) -> Option<usize> {
 fn prefix_cache(lab: &mut Lab<'_>, pace: Pace, longest: u32) -> Result<bool, SweepError> {
     let wanted = (4.0 * (pace.step_s + pace.ttft_s) / pace.token_s).clamp(256.0, 8192.0) as u32;
     let input = wanted.min(longest / 2).max(64);
-    let asks: Vec<Ask> = (0..6).map(|i| Ask { prompt: Some(i / 2), ..Ask::new(None, input, 1) }).collect();
+    let asks: Vec<Ask> = (0..6).map(|i| Ask::whole(i / 2, input)).collect();
     let answers = lab.closed(1, &asks)?;
     let ttft = |again: usize| {
         let of: Vec<f64> = answers.iter().filter(|a| a.index % 2 == again).map(Answer::ttft_s).collect();
@@ -409,8 +414,7 @@ fn refill(lab: &mut Lab<'_>, tokens: u32, total: u64) -> Result<Option<u64>, Swe
     let count = total.div_ceil(u64::from(tokens)).clamp(2, 100_000) as u32;
     let tokens = tokens.max(2);
     let order = (0..count).chain((0..count).rev());
-    let asks: Vec<Ask> =
-        order.map(|prompt| Ask { prompt: Some(prompt), ..Ask::new(None, tokens, 1) }).collect();
+    let asks: Vec<Ask> = order.map(|number| Ask::whole(number, tokens)).collect();
     let answers = lab.closed(1, &asks)?;
     let (new, again): (Vec<&Answer>, Vec<&Answer>) =
         answers.iter().partition(|answer| answer.index < count as usize);
@@ -461,7 +465,10 @@ mod tests {
         let stream = answer(0, &[1.0, 2.0, 3.0, 8.0, 13.0, 14.1, 15.1, 22.0, 23.0]);
         assert_eq!(chunk_steps(&[stream.clone(), answer(1, &[14.1])], 8.0), Some(3));
         assert_eq!(chunk_steps(&[stream.clone(), answer(1, &[8.0])], 4.0), Some(1));
-        assert_eq!(chunk_steps(&[stream], 8.0), None);
+        assert_eq!(chunk_steps(std::slice::from_ref(&stream), 8.0), None);
+        // Sent while the first of the long ones was under way.
+        let late = Answer { sent_s: 4.0, ..answer(1, &[14.1]) };
+        assert_eq!(chunk_steps(&[stream, late], 8.0), Some(2));
         // The server reads the prompt for a while, then computes it in one piece.
         let reads = answer(0, &[1.0, 2.0, 3.0, 4.6, 12.6, 13.6]);
         assert_eq!(chunk_steps(&[reads, answer(1, &[12.6])], 7.0), Some(1));

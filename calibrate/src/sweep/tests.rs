@@ -4,6 +4,7 @@ use super::*;
 use crate::recovery::compare;
 use crate::simulated::{Quirks, SimulatedEngine};
 use crate::testing::engine;
+use scaleproof_pack::time::Nanos;
 use scaleproof_sim::profile::uncertainty::{Correction, Knob};
 use scaleproof_sim::step_time::BatchShape;
 
@@ -119,11 +120,46 @@ fn launches_that_bound_small_steps_are_found() {
 }
 
 #[test]
+fn what_the_front_end_runs_on_is_found_and_what_cached_context_costs() {
+    for process in [FrontEndProcess::Parallel, FrontEndProcess::Serial, FrontEndProcess::Shared] {
+        let mut truth = small();
+        truth.scheduler.async_scheduling = false;
+        truth.front_end.process = process;
+        (truth.front_end.request, truth.front_end.busy) = (Nanos(6_000_000), Nanos(3_000_000));
+        truth.step_time.eager.prefill_context_token_us = 2.0;
+        let quirks = Quirks { step_sd: 0.01, seed: 4, ..Quirks::default() };
+        let mut hidden = SimulatedEngine::alone(truth.clone(), quirks).telling_tokens();
+        let swept = sweep(&mut hidden, &settings(90.0), &mut Quiet).unwrap();
+        assert_eq!(swept.found.scheduler.max_num_batched_tokens, 1536, "{process:?}");
+        let calibration = fit(&swept, "found", None).unwrap();
+        let found = &calibration.profile;
+        assert_eq!(found.front_end.process, process, "{:?}", calibration.front_ends);
+        let [request_ms, busy_ms] = [found.front_end.request, found.front_end.busy].map(Nanos::millis);
+        assert!((request_ms - 6.0).abs() < 0.9, "{process:?}: {request_ms}");
+        let one = process != FrontEndProcess::Parallel;
+        assert!(!one || (busy_ms - 3.0).abs() < 0.5, "{process:?}: {busy_ms}");
+        let behind = |context: u64| BatchShape {
+            tokens: 64,
+            rows: 1,
+            sampled: 1,
+            prefill_pairs: 2 * 64 * context + 64 * 64,
+            prefill_context: context,
+            ..Default::default()
+        };
+        let cost = |profile: &Profile| {
+            profile.step_time.step_us(&behind(6000), false) - profile.step_time.step_us(&behind(0), false)
+        };
+        let error = cost(found) / cost(&truth) - 1.0;
+        assert!(error.abs() < 0.05, "{process:?}: {error}");
+    }
+}
+
+#[test]
 fn a_stored_sweep_that_is_damaged_is_refused() {
     let fault = |text: &str| Swept::from_json("s.json", text).unwrap_err();
     assert!(fault("{").starts_with("s.json: found no JSON"));
     assert!(fault("{}").starts_with("s.json: format: found null"));
-    let scheduler = "{\"format\": \"scaleproof sweep 1\", \"scheduler\": {\"num_blocks\": 0}}";
+    let scheduler = "{\"format\": \"scaleproof sweep 2\", \"scheduler\": {\"num_blocks\": 0}}";
     assert!(fault(scheduler).starts_with("s.json: scheduler.num_blocks: found 0"), "{}", fault(scheduler));
 }
 

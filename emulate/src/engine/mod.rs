@@ -113,7 +113,9 @@ impl Shared {
 /// What happens at a time. In their order at the same time, as in a simulated run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
+    Reached(u64),
     Ingested(u64),
+    TakenIn,
     StepEnded,
     Abort(u64),
     LookAgain,
@@ -275,9 +277,6 @@ impl Engine {
         };
         let live = Live::new(engine_request, end, input, arrived, submission.pieces);
         self.requests.insert(submission.id, live);
-        match self.config.front_end.ingest(input) {
-            Ok(latency) => self.push(arrived + latency, Event::Ingested(submission.id)),
-            Err(error) => self.fail(&error.into()),
-        }
+        self.push(arrived, Event::Reached(submission.id));
     }
 }

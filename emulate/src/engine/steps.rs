@@ -6,6 +6,7 @@ use crate::book::Ended;
 use crate::tokens::answer_token;
 use scaleproof_pack::prompt::TokenStream;
 use scaleproof_pack::time::Nanos;
+use scaleproof_sim::FrontEndProcess;
 use scaleproof_sim::step_time::StepTimeError;
 use std::cmp::Reverse;
 use std::time::Instant;
@@ -22,7 +23,9 @@ impl Engine {
             self.now = at;
             moved = true;
             match event {
+                Event::Reached(id) => self.reached(id)?,
                 Event::Ingested(id) => self.ingested(id)?,
+                Event::TakenIn => self.taken_in(),
                 Event::StepEnded => self.step_ended()?,
                 Event::Abort(id) => self.abort(id)?,
                 Event::LookAgain => self.launch_if_idle()?,
@@ -40,6 +43,32 @@ impl Engine {
         let mut book = self.shared.book();
         book.load = self.replica.engine().load();
         book.totals = self.replica.engine().totals();
+    }
+
+    fn reached(&mut self, id: u64) -> Result<(), StepTimeError> {
+        let Some(live) = self.requests.get_mut(id) else { return Ok(()) };
+        let front_end = &self.config.front_end;
+        if front_end.process == FrontEndProcess::Parallel {
+            let ingested = self.now + front_end.ingest(live.prompt_tokens)?;
+            self.push(ingested, Event::Ingested(id));
+        } else if self.replica.await_intake(id, front_end.work(live.prompt_tokens)?) {
+            self.begin_intake();
+        }
+        Ok(())
+    }
+
+    fn begin_intake(&mut self) {
+        let shared = self.config.front_end.process == FrontEndProcess::Shared;
+        if let Some((done, _)) = self.replica.begin_intake(self.now, shared) {
+            self.push(done, Event::TakenIn);
+        }
+    }
+
+    fn taken_in(&mut self) {
+        if let Some(id) = self.replica.end_intake() {
+            self.push(self.now + self.config.front_end.aside(), Event::Ingested(id));
+        }
+        self.begin_intake();
     }
 
     fn ingested(&mut self, id: u64) -> Result<(), StepTimeError> {
@@ -76,6 +105,11 @@ impl Engine {
     }
 
     fn step_ended(&mut self) -> Result<(), StepTimeError> {
+        // A front end on the same core may have held it up.
+        if let Some(later) = self.replica.next_end().filter(|end| end.at > self.now) {
+            self.push(later.at, Event::StepEnded);
+            return Ok(());
+        }
         let due = self.clock.moment(self.now).unwrap_or_else(Instant::now);
         let lag = Instant::now().saturating_duration_since(due);
         let mut emitted = std::mem::take(&mut self.emitted);

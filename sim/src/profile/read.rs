@@ -4,8 +4,8 @@ use super::uncertainty::{Correction, Factor, Knob, Uncertainty};
 use super::{FitError, Provenance, Residual, Validity};
 use crate::engine::cudagraph::{CudagraphMode, Cudagraphs};
 use crate::engine::{EngineConfig, SchedulingPolicy};
+use crate::front_end::{FrontEnd, FrontEndProcess};
 use crate::hardware::Hardware;
-use crate::replica::FrontEnd;
 use crate::step_time::{Coefficients, GraphSettings, GraphTimes, HostCost, StepTime};
 use scaleproof_pack::fields::{Fields, Item, above, from_to, mapping};
 use scaleproof_pack::time::Nanos;
@@ -72,11 +72,15 @@ pub(crate) fn read_scheduler(fields: &mut Fields<'_>, base: Option<&EngineConfig
 const COST_MAX_US: f64 = 3.6e9;
 
 pub(super) fn read_front_end(fields: &mut Fields<'_>) -> Option<FrontEnd> {
+    let process = fields.opt("process").word(&FrontEndProcess::WORDS);
     let request_ms = fields.req("request_ms").f64(from_to(0.0, 1e6));
+    let busy_ms = fields.opt("busy_ms").f64(from_to(0.0, request_ms.unwrap_or(1e6)));
     let prompt_token_us = fields.req("prompt_token_us").f64(from_to(0.0, 1e6));
     let output_token_ms = fields.req("output_token_ms").f64(from_to(0.0, 1e6));
     Some(FrontEnd {
+        process: process.unwrap_or_default(),
         request: Nanos::from_millis(request_ms?).ok()?,
+        busy: Nanos::from_millis(busy_ms.or(request_ms)?).ok()?,
         prompt_token_us: prompt_token_us?,
         output_token: Nanos::from_millis(output_token_ms?).ok()?,
     })

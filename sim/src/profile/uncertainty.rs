@@ -1,7 +1,7 @@
 //! What is not known of a profile: log-normal factors on the parts of its costs, and their joint spread.
 
 use super::{Profile, rounded};
-use crate::replica::FrontEnd;
+use crate::front_end::FrontEnd;
 use crate::step_time::{Coefficients, StepTime, StepTimeError};
 use scaleproof_pack::chance::{Stream, normal};
 use scaleproof_pack::fields::word_of;
@@ -144,7 +144,9 @@ impl Profile {
         let scale = correction.factor(Knob::FrontEnd);
         let scaled = |time: Nanos| Nanos::from_seconds(time.seconds() * scale);
         profile.front_end = FrontEnd {
+            process: self.front_end.process,
             request: scaled(self.front_end.request)?,
+            busy: scaled(self.front_end.busy)?,
             prompt_token_us: rounded(self.front_end.prompt_token_us * scale, DIGITS),
             output_token: scaled(self.front_end.output_token)?,
         };

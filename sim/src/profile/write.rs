@@ -3,6 +3,7 @@
 use super::read::{GRAPH_MODES, POLICIES};
 use super::uncertainty::Uncertainty;
 use super::{Profile, Provenance};
+use crate::front_end::FrontEndProcess;
 use crate::hardware::Hardware;
 use crate::step_time::{Coefficients, GraphTimes};
 use scaleproof_pack::fields::word_of;
@@ -40,9 +41,13 @@ impl Profile {
         writeln!(out, "placement: {{tp: {}, pp: {}}}", self.tp, self.pp)?;
         self.write_scheduler(out)?;
         let front = &self.front_end;
+        let (process, busy) = match front.process {
+            FrontEndProcess::Parallel => (String::new(), String::new()),
+            one => (format!("process: {}, ", one.word()), format!("busy_ms: {}, ", front.busy.millis())),
+        };
         writeln!(
             out,
-            "front_end: {{request_ms: {}, prompt_token_us: {}, output_token_ms: {}}}",
+            "front_end: {{{process}request_ms: {}, {busy}prompt_token_us: {}, output_token_ms: {}}}",
             front.request.millis(),
             front.prompt_token_us,
             front.output_token.millis()

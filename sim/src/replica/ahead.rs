@@ -18,7 +18,8 @@ impl Replica {
     }
 
     /// When the first step ends that has not been foreseen; None if none is in flight.
-    pub(crate) fn next_end(&self) -> Option<StepEnd> {
+    #[must_use]
+    pub fn next_end(&self) -> Option<StepEnd> {
         self.end_at(self.foreseen.len())
     }
 

@@ -3,6 +3,7 @@
 use super::{REFUSAL_TURNAROUND_MIN, Simulation};
 use crate::attempt::{Attempt, Fate, Stage};
 use crate::event::{Event, GiveUp, Slot};
+use crate::front_end::FrontEndProcess;
 use crate::predict::Prediction;
 use crate::setup::RunError;
 use scaleproof_pack::record::{Outcome, Record};
@@ -97,21 +98,70 @@ impl Simulation<'_> {
         let refusal = self.config.limits.refusal(server, attempt.input_tokens, attempt.requested_tokens);
         server.unfinished += 1;
         server.tokens_without_answer += u64::from(attempt.input_tokens);
-        let mut ingest = self.config.front_end.ingest(attempt.input_tokens)?;
+        let mut way = Nanos::ZERO;
         if self.turmoil.is_some() {
             let full = refusal.is_some_and(|(outcome, _)| outcome == Outcome::Rejected);
             match self.connect(slot, replica, full, now) {
-                Some(latency) => ingest += latency,
+                Some(latency) => way = latency,
                 None => return Ok(()),
             }
         }
         if let Some((outcome, reason)) = refusal {
             // The answer takes its way, however short: a closed-loop client that is refused comes back after it.
-            self.refuse(slot, outcome, now + ingest.max(REFUSAL_TURNAROUND_MIN), reason);
+            let work = self.config.front_end.ingest(attempt.input_tokens)?;
+            self.refuse(slot, outcome, now + (way + work).max(REFUSAL_TURNAROUND_MIN), reason);
             return Ok(());
         }
-        self.events.push(now + ingest, Event::Ingested(slot));
+        if way > Nanos::ZERO && self.config.front_end.process != FrontEndProcess::Parallel {
+            self.events.push(now + way, Event::Reached(slot));
+            return Ok(());
+        }
+        self.reached(slot, now + way)
+    }
+
+    /// A request is at its replica's front end, at `at`: now, unless nobody waits there.
+    pub(super) fn reached(&mut self, slot: Slot, at: Nanos) -> Result<(), RunError> {
+        let Some(attempt) = self.attempts.get(slot) else { return Ok(()) };
+        let front_end = &self.config.front_end;
+        if front_end.process == FrontEndProcess::Parallel {
+            self.events.push(at + front_end.ingest(attempt.input_tokens)?, Event::Ingested(slot));
+            return Ok(());
+        }
+        let work = front_end.work(attempt.input_tokens)?;
+        let replica = attempt.replica.expect("it was sent to one");
+        if self.replicas[replica as usize].await_intake(slot.engine_id(), work) {
+            self.begin_intake(replica, at);
+        }
         Ok(())
+    }
+
+    fn begin_intake(&mut self, replica: u32, now: Nanos) {
+        let shared = self.config.front_end.process == FrontEndProcess::Shared;
+        if shared {
+            self.interrupt(replica, false);
+        }
+        let unit = &mut self.replicas[replica as usize];
+        let Some((done, held_up)) = unit.begin_intake(now, shared) else { return };
+        self.events.push(done, Event::TakenIn(replica, unit.start()));
+        if held_up > Nanos::ZERO {
+            self.events.set_step_end(replica, unit.next_end());
+            if let Some(watcher) = &mut self.watcher {
+                watcher.held_up(replica, now, held_up);
+            }
+        }
+    }
+
+    /// The front end of a replica, if its process is still this one, has worked on its first request: that goes on to the engine,
+    /// and the next is worked on.
+    pub(super) fn taken_in(&mut self, replica: u32, start: u32, now: Nanos) {
+        let unit = &mut self.replicas[replica as usize];
+        if unit.start() != start {
+            return;
+        }
+        if let Some(id) = unit.end_intake() {
+            self.events.push(now + self.config.front_end.aside(), Event::Ingested(Slot::of_engine_id(id)));
+        }
+        self.begin_intake(replica, now);
     }
 
     /// Tells the gate of a first token.

@@ -3,7 +3,7 @@ mod faults;
 use super::*;
 use crate::engine::vllm::VllmScheduler;
 use crate::engine::{EngineConfig, SchedulingPolicy};
-use crate::replica::FrontEnd;
+use crate::front_end::{FrontEnd, FrontEndProcess};
 use crate::setup::{GatewayConfig, ServerLimits};
 use crate::step_time::{Coefficients, HostCost, StepTime};
 use scaleproof_pack::record::{Outcome, Record};
@@ -113,10 +113,58 @@ fn steps_in_flight_together_do_not_overlap() {
 
 #[test]
 fn the_front_end_comes_before_and_behind() {
-    let front_end = FrontEnd { request: Nanos(2 * MS), prompt_token_us: 30.0, output_token: Nanos(4 * MS) };
+    let front_end = FrontEnd {
+        request: Nanos(2 * MS),
+        prompt_token_us: 30.0,
+        output_token: Nanos(4 * MS),
+        ..FrontEnd::default()
+    };
     let config = RunConfig { front_end, ..config() };
     let records = simulate(&config, &EngineConfig::default(), &open(vec![request(0, 100, 2)]));
     assert_eq!(told(&records), [(Outcome::Ok, Some(2 + 3 + 10 + 4), 29)]);
+}
+
+#[test]
+fn requests_wait_for_each_other_where_the_front_end_is_one_process() {
+    let told = |process, first_ms: [u64; 4]| {
+        let front_end =
+            FrontEnd { process, request: Nanos(6 * MS), busy: Nanos(6 * MS), ..FrontEnd::default() };
+        let config = RunConfig { front_end, ..config() };
+        let requests = first_ms.map(|ms| request(ms, 100, 1)).to_vec();
+        told(&simulate(&config, &EngineConfig::default(), &open(requests)))
+            .iter()
+            .map(|(_, _, ended)| *ended)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(told(FrontEndProcess::Parallel, [0, 0, 0, 30]), [16, 26, 26, 46]);
+    // In the queue after 6, 12 and 18: the first step's end has two of them, the last comes alone.
+    assert_eq!(told(FrontEndProcess::Serial, [0, 0, 0, 30]), [16, 26, 36, 46]);
+    // The first step is the first one's, decided at 6; two come in meanwhile, 6 each, and it ends at 28. The last holds the second up.
+    assert_eq!(told(FrontEndProcess::Shared, [0, 0, 0, 30]), [28, 44, 44, 54]);
+    // Nobody works when the last comes: a latency.
+    assert_eq!(told(FrontEndProcess::Shared, [0, 0, 0, 90]), [28, 38, 38, 106]);
+}
+
+#[test]
+fn a_front_end_on_the_core_of_the_steps_holds_up_decoding_alike_with_and_without_a_look_ahead() {
+    let front_end = FrontEnd {
+        process: FrontEndProcess::Shared,
+        request: Nanos(5 * MS),
+        busy: Nanos(3 * MS),
+        ..FrontEnd::default()
+    };
+    let config = RunConfig { front_end, ..config() };
+    let schedule = open(vec![request(0, 100, 60), request(104, 100, 50), request(333, 100, 1)]);
+    for async_scheduling in [false, true] {
+        let engine = EngineConfig { async_scheduling, ..EngineConfig::default() };
+        let by_row = told(&simulate(&config, &engine, &schedule));
+        // Of 60 steps the first waits for its own request, and two more are held up.
+        assert_eq!(by_row[0], (Outcome::Ok, Some(15), 5 + 60 * 10 + 2 * 3), "{async_scheduling}");
+        let mut seen = Seen::default();
+        run(&config, &schedule, &|| Box::new(VllmScheduler::grouping(&engine).unwrap()), &mut seen).unwrap();
+        seen.records.sort_by_key(|record| record.id);
+        assert_eq!(told(&seen.records), by_row, "{async_scheduling}");
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::files::{self, PAGE};
 use crate::study::print_out;
 use crate::table::table;
 use scaleproof_calibrate::recovery::Compared;
-use scaleproof_calibrate::sweep::{Calibration, Judged, Kind, MISFIT_MAX, Swept, report, to_csv};
+use scaleproof_calibrate::sweep::{Calibration, Judged, MISFIT_MAX, Swept, report, to_csv};
 use scaleproof_pack::report_html::{CalibrationPage, FittedTime, calibration_html};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -60,14 +60,10 @@ impl Calibrated<'_> {
     fn page(&self) -> String {
         let time = |judged: &Judged| {
             let row = &judged.row;
-            let tokens = match row.kind {
-                Kind::Decode => f64::from(row.rows),
-                _ => f64::from(row.rows) + f64::from(row.prompts.max(1)) * f64::from(row.prompt_tokens),
-            };
             FittedTime {
                 kind: row.kind.word(),
                 label: row.label(),
-                tokens,
+                tokens: f64::from(row.batch_tokens()),
                 measured_ms: row.time_us / 1e3,
                 fitted_ms: judged.fitted_us / 1e3,
                 held_out: row.held_out,
@@ -118,6 +114,7 @@ impl Calibrated<'_> {
             "steps_waited": self.calibration.steps_waited,
             "drift_range": self.calibration.drift.range,
             "misfit": self.calibration.misfit,
+            "front_ends": self.calibration.front_ends.iter().map(|(p, m)| (p.word(), m)).collect::<Vec<_>>(),
             "fit_errors": profile.provenance.fit_errors,
             "recovered": compared.collect::<Vec<_>>(),
         })
@@ -135,7 +132,10 @@ impl Calibrated<'_> {
             );
         }
         if let Some(misfit) = self.calibration.misfit {
-            text += &format!("loaded points: misfit {misfit:.2} per number, at most {MISFIT_MAX}\n");
+            let process = profile.front_end.process.word();
+            text += &format!(
+                "loaded points: misfit {misfit:.2} per number, at most {MISFIT_MAX}; front end {process}\n"
+            );
         }
         text += &format!("holds for {}\n", profile.validity);
         if !self.compared.is_empty() {
