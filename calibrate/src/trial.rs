@@ -2,7 +2,7 @@
 
 use scaleproof_pack::experiment::Observer;
 use scaleproof_pack::import::Summary;
-use scaleproof_pack::percentile::rank;
+use scaleproof_pack::percentile::nearest_rank;
 use scaleproof_pack::record::{Outcome, Record};
 use scaleproof_pack::schedule::Schedule;
 use scaleproof_pack::time::Nanos;
@@ -180,14 +180,8 @@ pub(crate) fn alone(profile: &Profile, seats: Option<u32>, enough: Enough) -> (R
     (config, scheduler)
 }
 
-/// The percentile that the first of each burst is, of bursts of up to 50 requests at once.
+/// The percentile, by nearest rank, that the first of each burst is, of bursts of up to 50 requests at once.
 pub const EARLY_PERCENT: u32 = 2;
-
-/// That percentile of values in order, the nearest rank. None without values.
-#[must_use]
-pub fn early_ms(sorted_ms: &[f64]) -> Option<f64> {
-    sorted_ms.get(rank(sorted_ms.len(), EARLY_PERCENT) - 1).copied()
-}
 
 /// The latencies of the requests that count.
 #[derive(Default)]
@@ -224,7 +218,7 @@ impl Collected {
     fn served(mut self, extremes: Extremes) -> Served {
         let seconds = self.first.map_or(0.0, |first| self.last.since(first).seconds());
         let mut ttft_ms = Summary::of(&mut self.ttft_ms);
-        if let Some(early_ms) = early_ms(&self.ttft_ms) {
+        if let Some(early_ms) = nearest_rank(&mut self.ttft_ms, EARLY_PERCENT, f64::total_cmp) {
             ttft_ms.set(EARLY_PERCENT.into(), early_ms);
         }
         Served {

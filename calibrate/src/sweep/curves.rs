@@ -173,18 +173,16 @@ impl Design {
             rows.extend(behind_cached(lab, behind)?);
         }
         for batch in &self.batches {
-            if lab.spent_s > until_s {
+            if !lab.goes_on(until_s)? {
                 return Ok(false);
             }
-            lab.keep_the_pace()?;
             rows.extend(decode(lab, *batch, scheduler)?);
         }
         lab.reference()?;
         for disturbed in &self.disturbed {
-            if lab.spent_s > until_s {
+            if !lab.goes_on(until_s)? {
                 return Ok(false);
             }
-            lab.keep_the_pace()?;
             rows.extend(mixed(lab, *disturbed, scheduler, pace)?);
         }
         Ok(true)

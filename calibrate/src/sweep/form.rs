@@ -36,7 +36,7 @@ fn steps(row: &Measurement, scheduler: &EngineConfig) -> Option<Vec<Shape>> {
     let chunks = chunk_sizes(row.new_tokens(), row.rows, scheduler);
     let prompts = row.prompts.max(1);
     let room = scheduler.max_num_batched_tokens.saturating_sub(row.rows);
-    if prompts > 1 && (chunks.len() > 1 || prompts.checked_mul(row.prompt_tokens)? > room) {
+    if prompts > 1 && (chunks.len() > 1 || prompts.checked_mul(row.new_tokens())? > room) {
         return None;
     }
     let mut before = f64::from(row.cached_tokens);

@@ -12,8 +12,8 @@ const CLEARLY: f64 = 4.0;
 /// Steps of a bisection.
 const HALVINGS: u32 = 7;
 
-/// The profile's factors as the loaded points have them, and its front end: a latency, unless one process explains the points
-/// clearly better. With it the misfit of each process that was tried.
+/// The profile's factors as the loaded points have them, and its front end: a latency, unless bursts take longer than that and one process
+/// explains the points clearly better. With it the misfit of each process that was tried.
 ///
 /// # Errors
 /// As [`posterior::fit`].
@@ -24,10 +24,12 @@ pub fn fit(
     let observations: usize = points.iter().map(|point| point.observations.len()).sum();
     let latency = posterior::fit(profile, points)?;
     let mut misfits = vec![(FrontEndProcess::Parallel, latency.misfit)];
+    if burst_error(profile, points)?.is_none_or(|error| error > -2.0 * BURST_TRUST) {
+        return Ok((latency, misfits));
+    }
     let mut best: Option<Posterior> = None;
     for process in [FrontEndProcess::Serial, FrontEndProcess::Shared] {
-        let Some(profile) = of_one_process(profile, process, points)? else { continue };
-        let fitted = posterior::fit(&profile, points)?;
+        let fitted = posterior::fit(&of_one_process(profile, process, points)?, points)?;
         misfits.push((process, fitted.misfit));
         if best.as_ref().is_none_or(|best| fitted.misfit < best.misfit) {
             best = Some(fitted);
@@ -38,12 +40,12 @@ pub fn fit(
 }
 
 /// The same with a front end that is one process, whose work on a request is so much of its latency that bursts take what they did in the
-/// mean: found by bisection. None without bursts, and if they take no longer than if nobody waited.
+/// mean: found by bisection.
 fn of_one_process(
     profile: &Profile,
     process: FrontEndProcess,
     points: &[Measured],
-) -> Result<Option<Profile>, PosteriorError> {
+) -> Result<Profile, PosteriorError> {
     let busy = |share: f64| {
         let mut profile = profile.clone();
         profile.front_end.process = process;
@@ -51,15 +53,12 @@ fn of_one_process(
         profile
     };
     let (mut low, mut high) = (0.0, 1.0);
-    if burst_error(&busy(low), points)?.is_none_or(|error| error > -2.0 * BURST_TRUST) {
-        return Ok(None);
-    }
     for _ in 0..HALVINGS {
         let middle = f64::midpoint(low, high);
         let short = burst_error(&busy(middle), points)?.is_some_and(|error| error < 0.0);
         if short { low = middle } else { high = middle }
     }
-    Ok(Some(busy(high)))
+    Ok(busy(high))
 }
 
 /// Logarithm of the TTFT that bursts have in the simulation over the measured, in the mean. None without bursts.

@@ -258,6 +258,18 @@ impl<'a> Lab<'a> {
         Ok((answers, check.invalid))
     }
 
+    /// Whether there is time for one more experiment before `until_s` seconds of them; the pace is known for it then.
+    ///
+    /// # Errors
+    /// As [`Lab::reference`].
+    pub fn goes_on(&mut self, until_s: f64) -> Result<bool, SweepError> {
+        if self.spent_s > until_s {
+            return Ok(false);
+        }
+        self.keep_the_pace()?;
+        Ok(true)
+    }
+
     /// Runs the reference point if its last run is long ago.
     ///
     /// # Errors

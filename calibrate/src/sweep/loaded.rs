@@ -6,7 +6,8 @@ use super::lab::{Answer, Lab, SweepError};
 use super::structure::Pace;
 use crate::loads::{Builder, gamma_gaps, stretched_arrivals, uniform_lengths};
 use crate::posterior::Measured;
-use crate::trial::{EARLY_PERCENT, Metric, Observation, Statistic, Trial, early_ms};
+use crate::trial::{EARLY_PERCENT, Metric, Observation, Statistic, Trial};
+use scaleproof_pack::percentile::nearest_rank;
 use scaleproof_pack::schedule::{Planned, RATE_MAX_RPS, Schedule};
 use scaleproof_sim::engine::EngineConfig;
 
@@ -28,6 +29,7 @@ pub(super) const BURST_TRUST: f64 = 0.05;
 
 /// Of a burst, beside the mean: the first answer comes early where the engine need not wait for a server that reads the others.
 pub(super) const FIRST_OF_BURST: Metric = Metric::Ttft(Statistic::Percentile(EARLY_PERCENT as f64));
+
 /// What is measured, the schedule, and how far the simulator is trusted with it.
 type Load = (String, Schedule, f64);
 
@@ -214,23 +216,20 @@ fn point(label: &str, schedule: &Schedule, answers: &[Answer], at_s: f64, trust:
         Some(1e3 * (last - first) / gaps as f64)
     });
     let tpot_ms: Vec<f64> = tpot_ms.collect();
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let observation = |metric, value: f64, values: &[f64]| {
-        let n = values.len() as f64;
-        let mean = values.iter().sum::<f64>() / n;
+        let (n, mean) = (values.len() as f64, mean(values));
         let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / n;
         // The same arrivals are simulated, so requests differ from their simulation by less than from each other.
         let relative_sd = (0.2 * (variance / n).sqrt() / mean).hypot(trust);
         (value > 0.0).then_some(Observation { metric, value, relative_sd })
     };
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let mut observations = vec![
         observation(Metric::Ttft(Statistic::Mean), mean(&ttft_ms), &ttft_ms),
         observation(Metric::Tpot(Statistic::Mean), mean(&tpot_ms), &tpot_ms),
     ];
     if is_burst(schedule) {
-        let mut sorted = ttft_ms.clone();
-        sorted.sort_by(f64::total_cmp);
-        let first = early_ms(&sorted)?;
+        let first = nearest_rank(&mut ttft_ms.clone(), EARLY_PERCENT, f64::total_cmp)?;
         observations.push(observation(FIRST_OF_BURST, first, &ttft_ms));
     }
     let trial = Trial {
